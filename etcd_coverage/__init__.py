@@ -1,0 +1,1 @@
+"""Judges how Kubernetes uses etcd, from OpenTelemetry trace dumps."""
