@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 VENV := .venv/.installed
 
-.PHONY: coverage test check clean
+.PHONY: coverage test check bench clean
 
 coverage: $(VENV)  ## judge every dump in testdata/ and print its tables
 	$(BIN)/pytest -v -k TestInterfaceUse
@@ -16,7 +16,10 @@ check: $(VENV)  ## lint, format and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-clean:
+bench: $(VENV)  ## time the suite against json.load; takes some minutes
+	$(BIN)/python -m benchmarks.bench
+
+clean:  ## remove what the other targets made
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(VENV): pyproject.toml constraints.txt
