@@ -169,17 +169,25 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    for name, judged in sorted(config.stash[_usages].items()):
-        if judged.error is not None or not (judged.findings or config.get_verbosity() > 0):
-            continue
-        terminalreporter.section(f"etcd coverage: {name}")
-        for title, table in tables.tables(judged):
-            terminalreporter.line(f"{title}\n{table}\n")
-        terminalreporter.line(f"data quality: {tables.quality_line(judged.quality)}")
-        for warning in judged.quality.warnings():
-            terminalreporter.line(f"warning: {warning}", yellow=True)
     if not config.stash[_dumps]:
         terminalreporter.line(f"no dumps in {_testdata(config)}: NOTHING WAS JUDGED", yellow=True, bold=True)
+    judged = {name: one for name, one in sorted(config.stash[_usages].items()) if one.error is None}
+    verbosity = config.get_verbosity()
+    with_tables = {name for name, one in judged.items() if one.findings or verbosity > 0}
+    if judged.keys() - with_tables and verbosity == 0:
+        terminalreporter.section("etcd coverage (-v shows the tables)")
+    for name, one in judged.items():
+        if name in with_tables:
+            terminalreporter.section(f"etcd coverage: {name}")
+            for title, table in tables.tables(one):
+                terminalreporter.line(f"{title}\n{table}\n")
+            terminalreporter.line(f"data quality: {tables.quality_line(one.quality)}")
+        elif verbosity == 0:
+            terminalreporter.line(f"{name}: {tables.quality_line(one.quality)}")
+        else:
+            continue
+        for warning in one.quality.warnings():
+            terminalreporter.line(f"warning: {warning}", yellow=True)
 
 
 def _testdata(config: pytest.Config) -> Path:

@@ -62,6 +62,10 @@ def test_complete_dump_passes_without_tables(run: Run) -> None:
     assert result.ret == 0
     result.stdout.fnmatch_lines(["etcd coverage: 1 dumps in */dumps", "  a.json: 0.0 MB"])
     result.stdout.no_fnmatch_line("*avg ttl*")
+    result.stdout.fnmatch_lines(
+        ["=* etcd coverage (-v shows the tables) =*", "a.json: 12 spans, 1 traces, *", "warning: no records of traces*"]
+    )
+    run("-q").stdout.no_fnmatch_line("*12 spans*")
 
 
 def test_ids_carry_dump_and_method(run: Run) -> None:
