@@ -1,0 +1,562 @@
+"""Downloads the traces that Jaeger holds of a service into a dump.
+
+    python -m etcd_coverage.jaeger --url http://localhost:16686 --service etcd --since 5d -o testdata/traces.json
+
+Speaks the HTTP API v3 of Jaeger 2.6 and newer (https://www.jaegertracing.io/docs/latest/architecture/apis/).
+"""
+
+import argparse
+import contextlib
+import gzip
+import mmap
+import os
+import re
+import signal
+import sys
+import tempfile
+from bisect import bisect_left
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
+
+import httpx
+import msgspec
+from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
+from tqdm import tqdm
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+MOST_TRACES = 20_000_000
+"""Traces to ask for at most, unless told otherwise: the `max_traces` of the Jaeger that the collect scripts start."""
+
+# Jaeger starts to answer when it has the whole answer in memory: minutes, for gigabytes.
+_TIMEOUT = httpx.Timeout(10, read=900)
+_DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", re.ASCII)
+# Within one JSON text no `}` is followed by `{"`, not even in a string (its quotes are escaped): only between two.
+_GLUE = re.compile(rb"\}\s*(?=\{\")")
+
+_WRONG_URL = "--url is not that of Jaeger's query API (port 16686 unless configured)"
+
+
+class JaegerError(Exception):
+    """Why there is no dump, in one line."""
+
+
+class _TransientError(JaegerError):
+    """A failure that may be gone at the next attempt."""
+
+
+class _NoTracesError(JaegerError):
+    """No trace matches the query."""
+
+
+class _DepthError(JaegerError):
+    """The query asks for more traces than Jaeger keeps."""
+
+
+class Window(NamedTuple):
+    """A stretch of time, both ends included, as Jaeger takes it."""
+
+    start: datetime
+    end: datetime
+
+    def split(self, length: timedelta) -> "Iterator[Window]":
+        """Return the windows of this length that make up this one, oldest first; the last may be shorter."""
+        start = self.start
+        while start + length < self.end:
+            yield Window(start, start + length)
+            start += length
+        yield Window(start, self.end)
+
+    def __str__(self) -> str:
+        return f"{self.start:%Y-%m-%d %H:%M:%S} to {self.end:%Y-%m-%d %H:%M:%S} UTC"
+
+
+@dataclass(frozen=True)
+class Download:
+    """What a download brought."""
+
+    traces: int
+    spans: int
+    times: Window
+    """Start of the oldest and of the newest span."""
+    limit: int
+    """Traces that Jaeger was asked for, at most, in one answer."""
+    limit_reached: bool
+    """Whether an answer, or all together, held as many as that: more may have been there."""
+
+
+class _Error(msgspec.Struct):
+    message: str = ""
+
+
+class _Result(msgspec.Struct, rename="camel"):
+    resource_spans: list[msgspec.Raw] = []
+
+
+class _Answer(msgspec.Struct):
+    result: _Result | None = None
+    error: _Error | None = None
+
+
+class _Span(msgspec.Struct, rename="camel"):
+    trace_id: str
+    start_time_unix_nano: int = 0
+
+
+class _ScopeSpans(msgspec.Struct):
+    spans: list[_Span] = []
+
+
+class _ResourceSpans(msgspec.Struct, rename="camel"):
+    scope_spans: list[_ScopeSpans] = []
+
+
+class Jaeger:
+    """The query API of a Jaeger server.
+
+    A connection error or a status 5xx is tried again, `retries` times; the pause is `backoff` seconds and doubles each
+    time, up to 30. What stays wrong is a JaegerError.
+    """
+
+    def __init__(self, url: str, *, retries: int = 4, backoff: float = 1) -> None:
+        self.url = url.rstrip("/")
+        self._client = httpx.Client(timeout=_TIMEOUT, follow_redirects=True)
+        self._retrying = Retrying(
+            retry=retry_if_exception_type(_TransientError),
+            stop=stop_after_attempt(retries + 1),
+            wait=wait_exponential(multiplier=backoff, max=30),
+            before_sleep=_tell_retry,
+            reraise=True,
+        )
+
+    def __enter__(self) -> "Jaeger":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._client.close()
+
+    def services(self) -> list[str]:
+        """Return the names of the services that Jaeger has spans of, sorted."""
+        with tempfile.TemporaryFile() as body:
+            self._retrying(self._get, "/api/v3/services", {}, body)
+            body.seek(0)
+            try:
+                return sorted(msgspec.json.decode(body.read(), type=dict[str, list[str]]).get("services", []))
+            except msgspec.DecodeError as error:
+                raise JaegerError(f"{self.url}/api/v3/services is no list of services: {error}") from None
+
+    def find_traces(
+        self, service: str, window: Window, num_traces: int, body: IO[bytes]
+    ) -> list[msgspec.Raw]:
+        """Return the OTLP ResourceSpans of the traces with a span of this service that starts in the window.
+
+        `body` takes the answer, and the JSON texts returned are views of it. No such trace is an empty list.
+        """
+        params = {
+            "query.service_name": service,
+            "query.start_time_min": window.start.isoformat(),
+            "query.start_time_max": window.end.isoformat(),
+            "query.num_traces": str(num_traces),
+        }
+
+        def attempt() -> list[msgspec.Raw]:
+            self._get("/api/v3/traces", params, body)
+            return _resource_spans(body)
+
+        try:
+            return self._retrying(attempt)
+        except _NoTracesError:
+            return []
+
+    def max_traces(self) -> int:
+        """Return how many traces Jaeger lets one query ask for: MOST_TRACES, or the `max_traces` of its memory store.
+
+        Without a number Jaeger answers with 100 traces or none at all, and since 2.7 the memory store refuses a number
+        above its `max_traces`. No call of the API tells that, so it is searched for with queries that match nothing.
+        """
+        if not self._refuses(MOST_TRACES):
+            return MOST_TRACES
+        return bisect_left(range(1, MOST_TRACES), True, key=self._refuses)
+
+    def _refuses(self, num_traces: int) -> bool:
+        epoch = datetime.fromtimestamp(0, UTC)
+        with tempfile.TemporaryFile() as body:
+            try:
+                self.find_traces("", Window(epoch, epoch), num_traces, body)
+            except _DepthError:
+                return True
+        return False
+
+    def times(self, service: str) -> Window | None:
+        """Return when the oldest and the newest span of a service start, to the second; none within a year is None."""
+        now = datetime.now(UTC).replace(microsecond=0)
+        seconds = range(366 * 86400)
+
+        def at(second: int) -> datetime:
+            return now + timedelta(days=1, seconds=second - seconds[-1])
+
+        def has(start: int, end: int) -> bool:
+            with tempfile.TemporaryFile() as body:
+                return bool(self.find_traces(service, Window(at(start), at(end)), 1, body))
+
+        if not has(seconds[0], seconds[-1]):
+            return None
+        after_oldest = bisect_left(seconds, True, key=lambda second: has(seconds[0], second))
+        after_newest = bisect_left(seconds, True, key=lambda second: not has(second, seconds[-1]))
+        return Window(at(after_oldest - 1), at(after_newest - 1))
+
+    def _get(self, path: str, params: dict[str, str], body: IO[bytes]) -> None:
+        """Replace what is in `body` by what Jaeger answers."""
+        body.seek(0)
+        body.truncate()
+        received = 0
+        try:
+            with self._client.stream("GET", self.url + path, params=params) as response:
+                if response.status_code != httpx.codes.OK:
+                    raise _refusal(response)
+                if response.headers.get("Content-Type", "").startswith("text/html"):
+                    raise JaegerError(f"{self.url} answers with a web page: {_WRONG_URL}")
+                with tqdm(unit="B", unit_scale=True, disable=None, leave=False) as bar:
+                    for chunk in response.iter_bytes(1 << 20):
+                        body.write(chunk)
+                        received += len(chunk)
+                        bar.update(len(chunk))
+        except httpx.TransportError as error:
+            reason = str(error) or type(error).__name__
+            if received:
+                raise _broken_off(received, reason) from None
+            raise _TransientError(f"no answer from Jaeger at {self.url}: {reason}") from None
+        except httpx.HTTPError as error:
+            raise JaegerError(f"no answer from Jaeger at {self.url}: {error}") from None
+
+
+def download(
+    jaeger: Jaeger,
+    service: str,
+    window: Window,
+    output: Path,
+    *,
+    split: timedelta | None = None,
+    num_traces: int | None = None,
+) -> Download:
+    """Write the traces with a span of this service that starts in the window to `output`, gzipped if it ends in .gz.
+
+    Jaeger builds each answer in memory: `split` asks in windows of that length. `num_traces` limits the traces of one
+    answer; without it that is what Jaeger allows. Only a whole dump replaces `output`. Raises JaegerError, and OSError
+    where the dump cannot be written.
+    """
+    output = output.resolve()
+    with _replacing(output) as file:
+        limit = num_traces or jaeger.max_traces()
+        dump = _Dump(file)
+        limit_reached = False
+        windows = list(window.split(split or window.end - window.start))
+        for part in tqdm(windows, unit="window", disable=None if len(windows) > 1 else True, leave=False):
+            with tempfile.TemporaryFile(dir=output.parent) as body:
+                try:
+                    answer = jaeger.find_traces(service, part, limit, body)
+                except _DepthError:
+                    most = jaeger.max_traces()
+                    raise JaegerError(
+                        f"Jaeger keeps {most} traces at most (max_traces), fewer than the {limit} asked for: "
+                        f"use --num-traces {most}, or start Jaeger with a higher max_traces"
+                    ) from None
+                limit_reached |= dump.add(answer) >= limit
+        if not dump.spans:
+            raise JaegerError(_why_empty(jaeger, service, window))
+        dump.close()
+    traces = len(dump.trace_ids)
+    return Download(traces, dump.spans, dump.times, limit, limit_reached or traces == limit)
+
+
+class _Dump:
+    """A dump in the making, `{"result": {"resourceSpans": [...]}}`; keeps the ids of its traces, not the traces."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._oldest, self._newest = sys.maxsize, 0
+        self.trace_ids: set[str] = set()
+        self.spans = 0
+        file.write(b'{"result":{"resourceSpans":[')
+
+    def add(self, answer: "Sequence[msgspec.Raw]") -> int:
+        """Write the traces of an answer that no earlier answer had, and return how many traces it has in all.
+
+        Jaeger puts a trace into the answer to each window in which one of its spans starts, whole each time.
+        """
+        trace_ids: set[str] = set()
+        for text in answer:
+            spans = _spans(text)
+            own = {span.trace_id for span in spans}
+            trace_ids |= own
+            new = own - self.trace_ids
+            if not new:
+                continue
+            if new != own:
+                text = _only(text, new)
+                spans = [span for span in spans if span.trace_id in new]
+            self._file.write(b"," if self.spans else b"")
+            self._file.write(text)
+            self.spans += len(spans)
+            self._oldest = min(self._oldest, *(span.start_time_unix_nano for span in spans))
+            self._newest = max(self._newest, *(span.start_time_unix_nano for span in spans))
+        self.trace_ids |= trace_ids
+        return len(trace_ids)
+
+    def close(self) -> None:
+        self._file.write(b"]}}\n")
+
+    @property
+    def times(self) -> Window:
+        return Window(*(datetime.fromtimestamp(time // 10**9, UTC) for time in (self._oldest, self._newest)))
+
+
+def _spans(resource_spans: msgspec.Raw) -> list[_Span]:
+    try:
+        decoded = msgspec.json.decode(resource_spans, type=_ResourceSpans, strict=False)
+    except msgspec.DecodeError as error:
+        raise JaegerError(f"Jaeger's answer is not OTLP: {error}") from None
+    return [span for scope in decoded.scope_spans for span in scope.spans]
+
+
+def _only(resource_spans: msgspec.Raw, trace_ids: set[str]) -> bytes:
+    """Return the JSON text with the spans of these traces alone (storages other than memory may mix traces)."""
+    decoded: Any = msgspec.json.decode(resource_spans)
+    for scope in decoded["scopeSpans"]:
+        scope["spans"] = [span for span in scope.get("spans", []) if span["traceId"] in trace_ids]
+    return msgspec.json.encode(decoded)
+
+
+def _resource_spans(body: IO[bytes]) -> list[msgspec.Raw]:
+    """Return the ResourceSpans of an answer: one JSON text, or several in a row where Jaeger streams."""
+    body.flush()
+    size = os.fstat(body.fileno()).st_size
+    if not size:
+        raise _broken_off(0, "it is empty")
+    text = mmap.mmap(body.fileno(), 0, access=mmap.ACCESS_READ)
+    ends = [match.end() for match in _GLUE.finditer(text)]
+    found: list[msgspec.Raw] = []
+    try:
+        for start, end in pairwise([0, *ends, size]):
+            answer = msgspec.json.decode(memoryview(text)[start:end], type=_Answer)
+            if answer.error:
+                raise _broken_off(start, answer.error.message)
+            if answer.result is None:
+                raise JaegerError(f"the answer holds neither traces nor an error: {_WRONG_URL}")
+            found += answer.result.resource_spans
+    except msgspec.ValidationError as error:
+        raise JaegerError(f"the answer is not that of Jaeger's API v3: {error}") from None
+    except msgspec.DecodeError as error:
+        glued = text.rfind(b'{"error"')
+        message = _message(text[glued:]) if glued >= 0 else None
+        raise _broken_off(size, message or f"not whole, {error}") from None
+    return found
+
+
+def _broken_off(received: int, reason: str) -> _TransientError:
+    return _TransientError(
+        f"Jaeger's answer broke off after {received} bytes ({reason}): "
+        "see Jaeger's log; if its memory ran out, ask in smaller windows (--window 10m)"
+    )
+
+
+def _refusal(response: httpx.Response) -> JaegerError:
+    """Return the error that an answer with another status than 200 stands for."""
+    body = next(response.iter_bytes(1 << 16), b"")
+    status = f"HTTP {response.status_code} {response.reason_phrase}"
+    message = _message(body)
+    if message is None:
+        is_text = response.headers.get("Content-Type", "").startswith("text/plain")
+        text = body.decode(errors="replace").strip() if is_text else ""
+        answer = f"{status}: {text.splitlines()[0][:200]}" if text else status
+        if response.is_server_error:
+            return _TransientError(f"{response.url.host} answers {answer}")
+        return JaegerError(f"{response.url.host} answers {answer}; is it Jaeger? {_WRONG_URL}")
+    if response.status_code == httpx.codes.NOT_FOUND:
+        return _NoTracesError(message)
+    # The memory store's answer to a number of traces that it will never give, though its status is 500.
+    if "search depth" in message:
+        return _DepthError(message)
+    if response.is_server_error:
+        return _TransientError(f"Jaeger failed: {message} ({status})")
+    return JaegerError(f"Jaeger refused the query: {message} ({status})")
+
+
+def _message(body: bytes) -> str | None:
+    """Return the message of an error body of Jaeger, None for any other body."""
+    try:
+        answer = msgspec.json.decode(body, type=_Answer)
+    except msgspec.DecodeError:
+        return None
+    return answer.error.message if answer.error else None
+
+
+def _why_empty(jaeger: Jaeger, service: str, window: Window) -> str:
+    services = jaeger.services()
+    if not services:
+        return f"Jaeger at {jaeger.url} holds no traces at all: is anything told to send it some (OTLP, port 4317)?"
+    if service not in services:
+        return f"Jaeger has no service {service!r}, it has: {', '.join(services)} (--service)"
+    times = jaeger.times(service)
+    held = f"those it holds start from {times}" if times else "and holds none of the last year"
+    others = ", ".join(name for name in services if name != service) or "none"
+    return (
+        f"Jaeger has no traces of {service!r} from {window}: {held} (--since); its other services: {others}"
+    )
+
+
+@contextlib.contextmanager
+def _replacing(path: Path) -> "Iterator[IO[bytes]]":
+    """Open a file beside `path` that takes its place when the block ends well, and is removed when not."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with part.open("wb") as file:
+            if path.suffix == ".gz":
+                with gzip.open(file, "wb", compresslevel=6) as compressed:
+                    yield compressed
+            else:
+                yield file
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _tell(message: str) -> None:
+    tqdm.write(message, file=sys.stderr)
+
+
+def _tell_retry(state: RetryCallState) -> None:
+    error = state.outcome and state.outcome.exception()
+    _tell(f"warning: {error}; trying again in {state.upcoming_sleep:.0f} s")
+
+
+def _duration(text: str) -> timedelta:
+    match = _DURATION.fullmatch(text)
+    if not match or not text:
+        raise argparse.ArgumentTypeError(f"{text!r} is no duration, such as 5d, 10m or 1h30m")
+    days, hours, minutes, seconds = (int(number or 0) for number in match.groups())
+    try:
+        duration = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+        datetime.now(UTC) - duration
+    except OverflowError:
+        raise argparse.ArgumentTypeError(f"{text!r} is too long") from None
+    if not duration:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time at all")
+    return duration
+
+
+def _url(text: str) -> str:
+    try:
+        url = httpx.URL(text)
+    except httpx.InvalidURL as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no URL: {error}") from None
+    if url.scheme not in ("http", "https") or not url.host:
+        raise argparse.ArgumentTypeError(f"{text!r} is no URL such as http://localhost:16686")
+    return text
+
+
+def _count(text: str) -> int:
+    if not re.fullmatch("[0-9]{1,9}", text) or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to 999999999")
+    return int(text)
+
+
+def _output(text: str) -> Path:
+    path = Path(text)
+    if path.exists() and not path.is_file():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a file")
+    if not path.parent.is_dir():
+        raise argparse.ArgumentTypeError(f"the folder {str(path.parent)!r} does not exist")
+    return path
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m etcd_coverage.jaeger",
+        description="Download the traces that Jaeger holds of a service into a dump.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    parser.add_argument("--url", type=_url, default="http://localhost:16686", help="of Jaeger's query API")
+    parser.add_argument("--service", default="etcd", help="whose traces to download, with all their spans")
+    parser.add_argument(
+        "--since",
+        type=_duration,
+        default="5d",
+        metavar="AGO",
+        help="download traces from then until now: 5d, 1h30m",
+    )
+    parser.add_argument(
+        "-o", "--output", type=_output, default="testdata/traces.json", help="compressed if it ends in .gz"
+    )
+    parser.add_argument(
+        "--window",
+        type=_duration,
+        default=argparse.SUPPRESS,
+        metavar="LENGTH",
+        help="ask in windows of this length, such as 10m, where one answer is more than Jaeger has memory for",
+    )
+    parser.add_argument(
+        "--num-traces",
+        type=_count,
+        default=argparse.SUPPRESS,
+        metavar="N",
+        help=f"traces of one answer, at most (default: what Jaeger allows, up to {MOST_TRACES})",
+    )
+    return parser
+
+
+def main(arguments: "Sequence[str] | None" = None) -> int:
+    """Run the command line, and return the exit code: 0, 1 where there is no dump, 130 when interrupted."""
+    options = _parser().parse_args(arguments)
+    output: Path = options.output
+    end = datetime.now(UTC)
+    window = Window(end - options.since, end)
+    try:
+        with Jaeger(options.url) as jaeger:
+            result = download(
+                jaeger,
+                options.service,
+                window,
+                output,
+                split=getattr(options, "window", None),
+                num_traces=getattr(options, "num_traces", None),
+            )
+    except KeyboardInterrupt:
+        _tell(f"interrupted; {output} is as it was")
+        return 130
+    except JaegerError as error:
+        _tell(f"error: {error}")
+        return 1
+    except OSError as error:
+        _tell(f"error: cannot write {error.filename or output}: {error.strerror}")
+        return 1
+    late = result.times.start - window.start
+    print(f"{output}: {result.traces} traces, {result.spans} spans, from {result.times}")
+    if result.limit_reached:
+        _tell(
+            f"warning: Jaeger gave {result.limit} traces, as many as it was asked for or keeps: others, older ones first, "
+            f"are missing; raise --num-traces, or Jaeger's max_traces"
+        )
+    if late > timedelta(minutes=1):
+        _tell(
+            f"note: the oldest span starts {timedelta(days=late.days, seconds=late.seconds)} after the start of the time "
+            f"asked for; Jaeger has evicted what was there before, if anything was"
+        )
+    return 0
+
+
+def _exit(number: int, _: object) -> None:
+    sys.exit(128 + number)
+
+
+if __name__ == "__main__":
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:  # nohup ignores SIGHUP, and that is to stay
+            signal.signal(number, _exit)
+    sys.exit(main())
