@@ -1,6 +1,6 @@
 """Downloads the traces that Jaeger holds of a service into a dump.
 
-    python -m etcd_coverage.jaeger --url http://localhost:16686 --service etcd --since 5d -o testdata/traces.json
+    python -m etcd_coverage.jaeger --url http://localhost:16686 --service etcd --since 5d -o traces.json
 
 Speaks the HTTP API v3 of Jaeger 2.6 and newer (https://www.jaegertracing.io/docs/latest/architecture/apis/).
 """
@@ -28,14 +28,15 @@ from tqdm import tqdm
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from io import BufferedIOBase
 
 MOST_TRACES = 20_000_000
-"""Traces to ask for at most, unless told otherwise: the `max_traces` of the Jaeger that the collect scripts start."""
+"""Traces to ask for unless Jaeger keeps fewer: the `max_traces` that the collect scripts start it with."""
 
 # Jaeger starts to answer when it has the whole answer in memory: minutes, for gigabytes.
 _TIMEOUT = httpx.Timeout(10, read=900)
 _DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", re.ASCII)
-# Within one JSON text no `}` is followed by `{"`, not even in a string (its quotes are escaped): only between two.
+# Two JSON objects in a row. Inside one `}` is never followed by `{"`, as a string's own quotes are escaped.
 _GLUE = re.compile(rb"\}\s*(?=\{\")")
 
 _WRONG_URL = "--url is not that of Jaeger's query API (port 16686 unless configured)"
@@ -118,8 +119,8 @@ class _ResourceSpans(msgspec.Struct, rename="camel"):
 class Jaeger:
     """The query API of a Jaeger server.
 
-    A connection error or a status 5xx is tried again, `retries` times; the pause is `backoff` seconds and doubles each
-    time, up to 30. What stays wrong is a JaegerError.
+    After a connection error or a status 5xx it is asked again, up to `retries` times; the pause is `backoff`
+    seconds and doubles each time, up to 30. What stays wrong is a JaegerError.
     """
 
     def __init__(self, url: str, *, retries: int = 4, backoff: float = 1) -> None:
@@ -173,10 +174,11 @@ class Jaeger:
             return []
 
     def max_traces(self) -> int:
-        """Return how many traces Jaeger lets one query ask for: MOST_TRACES, or the `max_traces` of its memory store.
+        """Return how many traces Jaeger lets a query ask for, MOST_TRACES or fewer.
 
-        Without a number Jaeger answers with 100 traces or none at all, and since 2.7 the memory store refuses a number
-        above its `max_traces`. No call of the API tells that, so it is searched for with queries that match nothing.
+        Asked without a number, newer releases answer with 100 traces or none at all. Since 2.7 the memory
+        store refuses a number above its `max_traces`, 100000 in Jaeger's own configuration. No call of the
+        API tells that, so it is searched for with queries that match nothing.
         """
         if not self._refuses(MOST_TRACES):
             return MOST_TRACES
@@ -192,7 +194,7 @@ class Jaeger:
         return False
 
     def times(self, service: str) -> Window | None:
-        """Return when the oldest and the newest span of a service start, to the second; none within a year is None."""
+        """Return when the oldest and the newest span of a service start, to the second, if within a year."""
         now = datetime.now(UTC).replace(microsecond=0)
         seconds = range(366 * 86400)
 
@@ -243,11 +245,11 @@ def download(
     split: timedelta | None = None,
     num_traces: int | None = None,
 ) -> Download:
-    """Write the traces with a span of this service that starts in the window to `output`, gzipped if it ends in .gz.
+    """Write the traces with a span of this service that starts in the window to `output`, a dump.
 
-    Jaeger builds each answer in memory: `split` asks in windows of that length. `num_traces` limits the traces of one
-    answer; without it that is what Jaeger allows. Only a whole dump replaces `output`. Raises JaegerError, and OSError
-    where the dump cannot be written.
+    It is gzipped if its name ends in .gz, and replaces what was there once it is whole. `split` asks in
+    windows of that length, since Jaeger builds each answer in memory. `num_traces` limits the traces of one
+    answer, by default to what Jaeger allows. Raises JaegerError, and OSError if the dump cannot be written.
     """
     output = output.resolve()
     with _replacing(output) as file:
@@ -274,9 +276,9 @@ def download(
 
 
 class _Dump:
-    """A dump in the making, `{"result": {"resourceSpans": [...]}}`; keeps the ids of its traces, not the traces."""
+    """A dump in the making, `{"result": {"resourceSpans": [...]}}`: remembers trace ids, not traces."""
 
-    def __init__(self, file: IO[bytes]) -> None:
+    def __init__(self, file: "BufferedIOBase") -> None:
         self._file = file
         self._oldest, self._newest = sys.maxsize, 0
         self.trace_ids: set[str] = set()
@@ -296,11 +298,9 @@ class _Dump:
             new = own - self.trace_ids
             if not new:
                 continue
-            if new != own:
-                text = _only(text, new)
-                spans = [span for span in spans if span.trace_id in new]
             self._file.write(b"," if self.spans else b"")
-            self._file.write(text)
+            self._file.write(text if new == own else _only(text, new))
+            spans = [span for span in spans if span.trace_id in new]
             self.spans += len(spans)
             self._oldest = min(self._oldest, *(span.start_time_unix_nano for span in spans))
             self._newest = max(self._newest, *(span.start_time_unix_nano for span in spans))
@@ -324,7 +324,7 @@ def _spans(resource_spans: msgspec.Raw) -> list[_Span]:
 
 
 def _only(resource_spans: msgspec.Raw, trace_ids: set[str]) -> bytes:
-    """Return the JSON text with the spans of these traces alone (storages other than memory may mix traces)."""
+    """Return the JSON text with the spans of these traces alone, where a store puts several into one."""
     decoded: Any = msgspec.json.decode(resource_spans)
     for scope in decoded["scopeSpans"]:
         scope["spans"] = [span for span in scope.get("spans", []) if span["traceId"] in trace_ids]
@@ -398,7 +398,7 @@ def _message(body: bytes) -> str | None:
 def _why_empty(jaeger: Jaeger, service: str, window: Window) -> str:
     services = jaeger.services()
     if not services:
-        return f"Jaeger at {jaeger.url} holds no traces at all: is anything told to send it some (OTLP, port 4317)?"
+        return f"Jaeger at {jaeger.url} holds no traces at all: is anything sending to it (OTLP, port 4317)?"
     if service not in services:
         return f"Jaeger has no service {service!r}, it has: {', '.join(services)} (--service)"
     times = jaeger.times(service)
@@ -410,7 +410,7 @@ def _why_empty(jaeger: Jaeger, service: str, window: Window) -> str:
 
 
 @contextlib.contextmanager
-def _replacing(path: Path) -> "Iterator[IO[bytes]]":
+def _replacing(path: Path) -> "Iterator[BufferedIOBase]":
     """Open a file beside `path` that takes its place when the block ends well, and is removed when not."""
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
@@ -480,39 +480,44 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m etcd_coverage.jaeger",
         description="Download the traces that Jaeger holds of a service into a dump.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
-    parser.add_argument("--url", type=_url, default="http://localhost:16686", help="of Jaeger's query API")
-    parser.add_argument("--service", default="etcd", help="whose traces to download, with all their spans")
+    default = "(default: %(default)s)"
+    parser.add_argument(
+        "--url", type=_url, default="http://localhost:16686", help=f"Jaeger's query API {default}"
+    )
+    parser.add_argument("--service", default="etcd", help=f"download each trace with a span of it {default}")
     parser.add_argument(
         "--since",
         type=_duration,
         default="5d",
         metavar="AGO",
-        help="download traces from then until now: 5d, 1h30m",
+        help=f"how far back to go: 5d, 1h30m {default}",
     )
     parser.add_argument(
-        "-o", "--output", type=_output, default="testdata/traces.json", help="compressed if it ends in .gz"
+        "-o",
+        "--output",
+        type=_output,
+        default="testdata/traces.json",
+        metavar="FILE",
+        help=f"the dump, compressed if its name ends in .gz {default}",
     )
     parser.add_argument(
         "--window",
         type=_duration,
-        default=argparse.SUPPRESS,
         metavar="LENGTH",
-        help="ask in windows of this length, such as 10m, where one answer is more than Jaeger has memory for",
+        help="ask in windows of this length, such as 10m, as Jaeger builds each answer in memory",
     )
     parser.add_argument(
         "--num-traces",
         type=_count,
-        default=argparse.SUPPRESS,
         metavar="N",
-        help=f"traces of one answer, at most (default: what Jaeger allows, up to {MOST_TRACES})",
+        help=f"most traces of one answer (default: what Jaeger allows, {MOST_TRACES} at most)",
     )
     return parser
 
 
 def main(arguments: "Sequence[str] | None" = None) -> int:
-    """Run the command line, and return the exit code: 0, 1 where there is no dump, 130 when interrupted."""
+    """Run the command line and return its exit code: 0, 1 where there is no dump, 130 when interrupted."""
     options = _parser().parse_args(arguments)
     output: Path = options.output
     end = datetime.now(UTC)
@@ -520,15 +525,10 @@ def main(arguments: "Sequence[str] | None" = None) -> int:
     try:
         with Jaeger(options.url) as jaeger:
             result = download(
-                jaeger,
-                options.service,
-                window,
-                output,
-                split=getattr(options, "window", None),
-                num_traces=getattr(options, "num_traces", None),
+                jaeger, options.service, window, output, split=options.window, num_traces=options.num_traces
             )
     except KeyboardInterrupt:
-        _tell(f"interrupted; {output} is as it was")
+        _tell(f"interrupted: {output} is as it was")
         return 130
     except JaegerError as error:
         _tell(f"error: {error}")
@@ -536,17 +536,17 @@ def main(arguments: "Sequence[str] | None" = None) -> int:
     except OSError as error:
         _tell(f"error: cannot write {error.filename or output}: {error.strerror}")
         return 1
-    late = result.times.start - window.start
     print(f"{output}: {result.traces} traces, {result.spans} spans, from {result.times}")
     if result.limit_reached:
         _tell(
-            f"warning: Jaeger gave {result.limit} traces, as many as it was asked for or keeps: others, older ones first, "
-            f"are missing; raise --num-traces, or Jaeger's max_traces"
+            f"warning: {result.limit} traces are as many as Jaeger was asked for or keeps, so older ones may be "
+            "missing: raise --num-traces if you gave it, else Jaeger's max_traces"
         )
+    late = result.times.start - window.start
     if late > timedelta(minutes=1):
         _tell(
-            f"note: the oldest span starts {timedelta(days=late.days, seconds=late.seconds)} after the start of the time "
-            f"asked for; Jaeger has evicted what was there before, if anything was"
+            f"note: the oldest span starts {timedelta(late.days, late.seconds)} after the start of the time "
+            "asked for: if there were traces before, Jaeger has evicted them"
         )
     return 0
 
