@@ -5,6 +5,8 @@
 Speaks the HTTP API v3 of Jaeger 2.6 and newer (https://www.jaegertracing.io/docs/latest/architecture/apis/).
 """
 
+from __future__ import annotations
+
 import argparse
 import contextlib
 import gzip
@@ -19,7 +21,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import httpx
 import msgspec
@@ -30,15 +32,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from io import BufferedIOBase
 
+USUAL_TRACES = 100_000
+"""`max_traces` of the memory store in Jaeger's own configuration files."""
 MOST_TRACES = 20_000_000
-"""Traces to ask for unless Jaeger keeps fewer: the `max_traces` that the collect scripts start it with."""
+"""`max_traces` of the Jaeger that the collect scripts start."""
 
 # Jaeger starts to answer when it has the whole answer in memory: minutes, for gigabytes.
 _TIMEOUT = httpx.Timeout(10, read=900)
 _DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", re.ASCII)
-# Two JSON objects in a row. Inside one `}` is never followed by `{"`, as a string's own quotes are escaped.
-_GLUE = re.compile(rb"\}\s*(?=\{\")")
-
+# Where an answer ends and the next begins. It cannot be inside of one: quotes in a string are escaped, so the
+# first quote would be the end of a string, and no letter follows that.
+_GLUE = re.compile(rb'\}\s*(?=\{"(?:result|error)")')
 _WRONG_URL = "--url is not that of Jaeger's query API (port 16686 unless configured)"
 
 
@@ -64,7 +68,7 @@ class Window(NamedTuple):
     start: datetime
     end: datetime
 
-    def split(self, length: timedelta) -> "Iterator[Window]":
+    def split(self, length: timedelta) -> Iterator[Window]:
         """Return the windows of this length that make up this one, oldest first; the last may be shorter."""
         start = self.start
         while start + length < self.end:
@@ -84,10 +88,8 @@ class Download:
     spans: int
     times: Window
     """Start of the oldest and of the newest span."""
-    limit: int
-    """Traces that Jaeger was asked for, at most, in one answer."""
-    limit_reached: bool
-    """Whether an answer, or all together, held as many as that: more may have been there."""
+    limit_reached: int | None
+    """How many traces Jaeger was asked for or keeps, if it gave that many: there may have been more."""
 
 
 class _Error(msgspec.Struct):
@@ -134,7 +136,7 @@ class Jaeger:
             reraise=True,
         )
 
-    def __enter__(self) -> "Jaeger":
+    def __enter__(self) -> Jaeger:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -142,20 +144,18 @@ class Jaeger:
 
     def services(self) -> list[str]:
         """Return the names of the services that Jaeger has spans of, sorted."""
-        with tempfile.TemporaryFile() as body:
-            self._retrying(self._get, "/api/v3/services", {}, body)
-            body.seek(0)
-            try:
-                return sorted(msgspec.json.decode(body.read(), type=dict[str, list[str]]).get("services", []))
-            except msgspec.DecodeError as error:
-                raise JaegerError(f"{self.url}/api/v3/services is no list of services: {error}") from None
+        body = self._retrying(self._get, "/api/v3/services", {}, None)
+        try:
+            return sorted(msgspec.json.decode(body, type=dict[str, list[str]]).get("services", []))
+        except msgspec.DecodeError as error:
+            raise JaegerError(f"{self.url}/api/v3/services is no list of services: {error}") from None
 
     def find_traces(
-        self, service: str, window: Window, num_traces: int, body: IO[bytes]
+        self, service: str, window: Window, num_traces: int, folder: Path | None = None
     ) -> list[msgspec.Raw]:
         """Return the OTLP ResourceSpans of the traces with a span of this service that starts in the window.
 
-        `body` takes the answer, and the JSON texts returned are views of it. No such trace is an empty list.
+        The JSON texts returned are views of an unnamed file in the folder. No such trace is an empty list.
         """
         params = {
             "query.service_name": service,
@@ -163,70 +163,63 @@ class Jaeger:
             "query.start_time_max": window.end.isoformat(),
             "query.num_traces": str(num_traces),
         }
-
-        def attempt() -> list[msgspec.Raw]:
-            self._get("/api/v3/traces", params, body)
-            return _resource_spans(body)
-
         try:
-            return self._retrying(attempt)
+            return self._retrying(lambda: _resource_spans(self._get("/api/v3/traces", params, folder)))
         except _NoTracesError:
             return []
 
-    def max_traces(self) -> int:
-        """Return how many traces Jaeger lets a query ask for, MOST_TRACES or fewer.
+    def max_traces(self, refused: int) -> int:
+        """Return how many traces Jaeger lets a query ask for, given a number that it refuses.
 
-        Asked without a number, newer releases answer with 100 traces or none at all. Since 2.7 the memory
-        store refuses a number above its `max_traces`, 100000 in Jaeger's own configuration. No call of the
-        API tells that, so it is searched for with queries that match nothing.
+        No call of the API tells `max_traces`, so it is searched for, with queries that match nothing.
         """
-        if not self._refuses(MOST_TRACES):
-            return MOST_TRACES
-        return bisect_left(range(1, MOST_TRACES), True, key=self._refuses)
-
-    def _refuses(self, num_traces: int) -> bool:
         epoch = datetime.fromtimestamp(0, UTC)
-        with tempfile.TemporaryFile() as body:
+
+        def refuses(num_traces: int) -> bool:
             try:
-                self.find_traces("", Window(epoch, epoch), num_traces, body)
+                self.find_traces("", Window(epoch, epoch), num_traces)
             except _DepthError:
                 return True
-        return False
+            return False
+
+        return bisect_left(range(1, refused), True, key=refuses)
 
     def times(self, service: str) -> Window | None:
         """Return when the oldest and the newest span of a service start, to the second, if within a year."""
-        now = datetime.now(UTC).replace(microsecond=0)
-        seconds = range(366 * 86400)
+        tomorrow = datetime.now(UTC).replace(microsecond=0) + timedelta(days=1)
+        seconds = range(-366 * 86400, 1)
 
-        def at(second: int) -> datetime:
-            return now + timedelta(days=1, seconds=second - seconds[-1])
-
-        def has(start: int, end: int) -> bool:
-            with tempfile.TemporaryFile() as body:
-                return bool(self.find_traces(service, Window(at(start), at(end)), 1, body))
+        def has(first: int, last: int) -> bool:
+            start, end = (tomorrow + timedelta(seconds=second) for second in (first, last))
+            window = Window(start, end + timedelta(microseconds=999_999))
+            return bool(self.find_traces(service, window, 1))
 
         if not has(seconds[0], seconds[-1]):
             return None
-        after_oldest = bisect_left(seconds, True, key=lambda second: has(seconds[0], second))
-        after_newest = bisect_left(seconds, True, key=lambda second: not has(second, seconds[-1]))
-        return Window(at(after_oldest - 1), at(after_newest - 1))
+        oldest = bisect_left(seconds, True, key=lambda second: has(seconds[0], second))
+        newest = bisect_left(seconds, True, key=lambda second: not has(second, seconds[-1])) - 1
+        return Window(*(tomorrow + timedelta(seconds=seconds[at]) for at in (oldest, newest)))
 
-    def _get(self, path: str, params: dict[str, str], body: IO[bytes]) -> None:
-        """Replace what is in `body` by what Jaeger answers."""
-        body.seek(0)
-        body.truncate()
+    def _get(self, path: str, params: dict[str, str], folder: Path | None) -> mmap.mmap:
+        """Return the body that Jaeger answers, mapped from an unnamed file in the folder."""
         received = 0
         try:
-            with self._client.stream("GET", self.url + path, params=params) as response:
+            with (
+                tempfile.TemporaryFile(dir=folder) as file,
+                tqdm(desc="Jaeger", unit="B", unit_scale=True, disable=None, leave=False) as bar,
+                self._client.stream("GET", self.url + path, params=params) as response,
+            ):
                 if response.status_code != httpx.codes.OK:
                     raise _refusal(response)
                 if response.headers.get("Content-Type", "").startswith("text/html"):
                     raise JaegerError(f"{self.url} answers with a web page: {_WRONG_URL}")
-                with tqdm(unit="B", unit_scale=True, disable=None, leave=False) as bar:
-                    for chunk in response.iter_bytes(1 << 20):
-                        body.write(chunk)
-                        received += len(chunk)
-                        bar.update(len(chunk))
+                for chunk in response.iter_bytes():
+                    received += file.write(chunk)
+                    bar.update(len(chunk))
+                if not received:
+                    raise _broken_off(received, "it is empty")
+                file.flush()
+                return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         except httpx.TransportError as error:
             reason = str(error) or type(error).__name__
             if received:
@@ -249,44 +242,80 @@ def download(
 
     It is gzipped if its name ends in .gz, and replaces what was there once it is whole. `split` asks in
     windows of that length, since Jaeger builds each answer in memory. `num_traces` limits the traces of one
-    answer, by default to what Jaeger allows. Raises JaegerError, and OSError if the dump cannot be written.
+    answer. Raises JaegerError, and OSError if the dump cannot be written.
     """
     output = output.resolve()
+    limit_reached = None
     with _replacing(output) as file:
-        limit = num_traces or jaeger.max_traces()
         dump = _Dump(file)
-        limit_reached = False
+        query = _Query(jaeger, service, output.parent, num_traces)
         windows = list(window.split(split or window.end - window.start))
         for part in tqdm(windows, unit="window", disable=None if len(windows) > 1 else True, leave=False):
-            with tempfile.TemporaryFile(dir=output.parent) as body:
-                try:
-                    answer = jaeger.find_traces(service, part, limit, body)
-                except _DepthError:
-                    most = jaeger.max_traces()
-                    raise JaegerError(
-                        f"Jaeger keeps {most} traces at most (max_traces), fewer than the {limit} asked for: "
-                        f"use --num-traces {most}, or start Jaeger with a higher max_traces"
-                    ) from None
-                limit_reached |= dump.add(answer) >= limit
+            answer, limited = query.traces(part)
+            limit_reached = limited or limit_reached
+            dump.add(answer)
         if not dump.spans:
             raise JaegerError(_why_empty(jaeger, service, window))
         dump.close()
     traces = len(dump.trace_ids)
-    return Download(traces, dump.spans, dump.times, limit, limit_reached or traces == limit)
+    if traces in (query.most, USUAL_TRACES):
+        limit_reached = traces
+    return Download(traces, dump.spans, dump.times, limit_reached)
+
+
+class _Query:
+    """Asks for all the traces of a service in a window, with a number of traces that Jaeger takes.
+
+    Without a number, newer releases answer with 100 traces or none at all. Since 2.7 the memory store refuses
+    a number above its `max_traces`, and takes memory for as many traces as it is asked for: for 20 million
+    that is 1.6 GB and half a second a query, even where it finds none (measured with 2.13).
+    """
+
+    def __init__(self, jaeger: Jaeger, service: str, folder: Path, num_traces: int | None) -> None:
+        self._jaeger = jaeger
+        self._service = service
+        self._folder = folder
+        self._num_traces = num_traces
+        self.most = num_traces or MOST_TRACES
+        """The most traces that make sense to ask for: the user's limit, or what Jaeger keeps, once known."""
+
+    def traces(self, window: Window) -> tuple[list[msgspec.Raw], int | None]:
+        """Return the ResourceSpans of the traces, and their number if it may be the limit that made it so."""
+        limit = min(self.most, self._num_traces or USUAL_TRACES)
+        while True:
+            try:
+                answer = self._jaeger.find_traces(self._service, window, limit, self._folder)
+            except _DepthError:
+                self.most = self._jaeger.max_traces(refused=limit)
+                if self._num_traces:
+                    raise JaegerError(
+                        f"Jaeger keeps {self.most} traces at most (max_traces), fewer than the {limit} asked "
+                        f"for: use --num-traces {self.most}, or start Jaeger with a higher max_traces"
+                    ) from None
+                if not self.most:
+                    raise
+                limit = self.most
+                continue
+            found = len({span.trace_id for text in answer for span in _spans(text)})
+            if found < limit:
+                return answer, None
+            if limit == self.most:
+                return answer, limit
+            limit = self.most
 
 
 class _Dump:
     """A dump in the making, `{"result": {"resourceSpans": [...]}}`: remembers trace ids, not traces."""
 
-    def __init__(self, file: "BufferedIOBase") -> None:
+    def __init__(self, file: BufferedIOBase) -> None:
         self._file = file
         self._oldest, self._newest = sys.maxsize, 0
         self.trace_ids: set[str] = set()
         self.spans = 0
         file.write(b'{"result":{"resourceSpans":[')
 
-    def add(self, answer: "Sequence[msgspec.Raw]") -> int:
-        """Write the traces of an answer that no earlier answer had, and return how many traces it has in all.
+    def add(self, answer: Sequence[msgspec.Raw]) -> None:
+        """Write the traces of an answer that no earlier answer had.
 
         Jaeger puts a trace into the answer to each window in which one of its spans starts, whole each time.
         """
@@ -305,7 +334,6 @@ class _Dump:
             self._oldest = min(self._oldest, *(span.start_time_unix_nano for span in spans))
             self._newest = max(self._newest, *(span.start_time_unix_nano for span in spans))
         self.trace_ids |= trace_ids
-        return len(trace_ids)
 
     def close(self) -> None:
         self._file.write(b"]}}\n")
@@ -331,17 +359,12 @@ def _only(resource_spans: msgspec.Raw, trace_ids: set[str]) -> bytes:
     return msgspec.json.encode(decoded)
 
 
-def _resource_spans(body: IO[bytes]) -> list[msgspec.Raw]:
+def _resource_spans(text: mmap.mmap) -> list[msgspec.Raw]:
     """Return the ResourceSpans of an answer: one JSON text, or several in a row where Jaeger streams."""
-    body.flush()
-    size = os.fstat(body.fileno()).st_size
-    if not size:
-        raise _broken_off(0, "it is empty")
-    text = mmap.mmap(body.fileno(), 0, access=mmap.ACCESS_READ)
     ends = [match.end() for match in _GLUE.finditer(text)]
     found: list[msgspec.Raw] = []
     try:
-        for start, end in pairwise([0, *ends, size]):
+        for start, end in pairwise([0, *ends, len(text)]):
             answer = msgspec.json.decode(memoryview(text)[start:end], type=_Answer)
             if answer.error:
                 raise _broken_off(start, answer.error.message)
@@ -353,7 +376,7 @@ def _resource_spans(body: IO[bytes]) -> list[msgspec.Raw]:
     except msgspec.DecodeError as error:
         glued = text.rfind(b'{"error"')
         message = _message(text[glued:]) if glued >= 0 else None
-        raise _broken_off(size, message or f"not whole, {error}") from None
+        raise _broken_off(len(text), message or f"not whole, {error}") from None
     return found
 
 
@@ -402,15 +425,13 @@ def _why_empty(jaeger: Jaeger, service: str, window: Window) -> str:
     if service not in services:
         return f"Jaeger has no service {service!r}, it has: {', '.join(services)} (--service)"
     times = jaeger.times(service)
-    held = f"those it holds start from {times}" if times else "and holds none of the last year"
+    held = f"its spans start from {times} (--since)" if times else "none of its spans is from the last year"
     others = ", ".join(name for name in services if name != service) or "none"
-    return (
-        f"Jaeger has no traces of {service!r} from {window}: {held} (--since); its other services: {others}"
-    )
+    return f"Jaeger has no traces of {service!r} from {window}: {held}; other services: {others}"
 
 
 @contextlib.contextmanager
-def _replacing(path: Path) -> "Iterator[BufferedIOBase]":
+def _replacing(path: Path) -> Iterator[BufferedIOBase]:
     """Open a file beside `path` that takes its place when the block ends well, and is removed when not."""
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
@@ -511,19 +532,19 @@ def _parser() -> argparse.ArgumentParser:
         "--num-traces",
         type=_count,
         metavar="N",
-        help=f"most traces of one answer (default: what Jaeger allows, {MOST_TRACES} at most)",
+        help=f"most traces of one answer (default: as many as Jaeger keeps, {MOST_TRACES} at most)",
     )
     return parser
 
 
-def main(arguments: "Sequence[str] | None" = None) -> int:
+def main(arguments: Sequence[str] | None = None, *, backoff: float = 1) -> int:
     """Run the command line and return its exit code: 0, 1 where there is no dump, 130 when interrupted."""
     options = _parser().parse_args(arguments)
     output: Path = options.output
     end = datetime.now(UTC)
     window = Window(end - options.since, end)
     try:
-        with Jaeger(options.url) as jaeger:
+        with Jaeger(options.url, backoff=backoff) as jaeger:
             result = download(
                 jaeger, options.service, window, output, split=options.window, num_traces=options.num_traces
             )
@@ -539,8 +560,8 @@ def main(arguments: "Sequence[str] | None" = None) -> int:
     print(f"{output}: {result.traces} traces, {result.spans} spans, from {result.times}")
     if result.limit_reached:
         _tell(
-            f"warning: {result.limit} traces are as many as Jaeger was asked for or keeps, so older ones may be "
-            "missing: raise --num-traces if you gave it, else Jaeger's max_traces"
+            f"warning: {result.limit_reached} traces are as many as Jaeger was asked for or keeps, so older "
+            "ones may be missing: raise --num-traces if you gave it, else Jaeger's max_traces"
         )
     late = result.times.start - window.start
     if late > timedelta(minutes=1):
