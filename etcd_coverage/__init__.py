@@ -1,1 +1,15 @@
-"""Judges how Kubernetes uses etcd, from OpenTelemetry trace dumps."""
+"""Judges how Kubernetes uses etcd, from OpenTelemetry trace dumps.
+
+A dump flows down this list; each module imports only modules above it:
+
+- `text`: text from a dump, made fit to print
+- `otlp`: dump file -> spans
+- `maps`: spans -> span map, calls by gRPC method, transactions by lease
+- `key_pattern`: key -> key pattern
+- `matchers`: predicates on a call's attributes
+- `reference`: the tables of what is expected: the one file that a contributor edits
+- `contract`: call -> the contract event above it
+- `classify`: calls x reference -> rows, leases, findings
+- `usage`: the result of a dump as a value, saved as JSON
+- `tables`: usage -> text tables
+"""

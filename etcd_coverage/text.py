@@ -1,0 +1,33 @@
+"""Text that came out of a dump, made fit for a terminal, a log or a table."""
+
+from __future__ import annotations
+
+
+def escape(text: str) -> str:
+    r"""Return ``text`` with each backslash and each character that is not printable written as an escape.
+
+    Control characters, ANSI sequences, bidirectional overrides and lone surrogates become ``\x1b``, ``\u202e`` and
+    the like. Different texts stay different.
+    """
+    if text.isprintable() and "\\" not in text:
+        return text
+    return "".join(map(_escape_character, text))
+
+
+def _escape_character(char: str) -> str:
+    if char == "\\":
+        return "\\\\"
+    if char.isprintable():
+        return char
+    code = ord(char)
+    if code <= 0xFF:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
+
+
+def shorten(text: str, width: int) -> str:
+    """Return ``text`` cut to ``width`` characters, its length told where it was cut."""
+    if len(text) <= width:
+        return text
+    note = f"... ({len(text)} characters)"
+    return text[: max(width - len(note), 0)] + note
