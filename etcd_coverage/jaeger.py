@@ -28,6 +28,9 @@ import msgspec
 from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 from tqdm import tqdm
 
+from etcd_coverage.otlp import DumpError, read_dump
+from etcd_coverage.text import escape, shorten
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from io import BufferedIOBase
@@ -367,7 +370,7 @@ def _resource_spans(text: mmap.mmap) -> list[msgspec.Raw]:
         for start, end in pairwise([0, *ends, len(text)]):
             answer = msgspec.json.decode(memoryview(text)[start:end], type=_Answer)
             if answer.error:
-                raise _broken_off(start, answer.error.message)
+                raise _broken_off(start, escape(answer.error.message))
             if answer.result is None:
                 raise JaegerError(f"the answer holds neither traces nor an error: {_WRONG_URL}")
             found += answer.result.resource_spans
@@ -394,8 +397,8 @@ def _refusal(response: httpx.Response) -> JaegerError:
     message = _message(body)
     if message is None:
         is_text = response.headers.get("Content-Type", "").startswith("text/plain")
-        text = body.decode(errors="replace").strip() if is_text else ""
-        answer = f"{status}: {text.splitlines()[0][:200]}" if text else status
+        text = escape(shorten(body.decode(errors="replace").strip(), 200)) if is_text else ""
+        answer = f"{status}: {text}" if text else status
         if response.is_server_error:
             return _TransientError(f"{response.url.host} answers {answer}")
         return JaegerError(f"{response.url.host} answers {answer}; is it Jaeger? {_WRONG_URL}")
@@ -415,7 +418,7 @@ def _message(body: bytes) -> str | None:
         answer = msgspec.json.decode(body, type=_Answer)
     except msgspec.DecodeError:
         return None
-    return answer.error.message if answer.error else None
+    return escape(shorten(answer.error.message, 1000)) if answer.error else None
 
 
 def _why_empty(jaeger: Jaeger, service: str, window: Window) -> str:
@@ -432,7 +435,7 @@ def _why_empty(jaeger: Jaeger, service: str, window: Window) -> str:
 
 @contextlib.contextmanager
 def _replacing(path: Path) -> Iterator[BufferedIOBase]:
-    """Open a file beside `path` that takes its place when the block ends well, and is removed when not."""
+    """Open a file beside `path` that takes its place when it holds a whole dump, and is removed when not."""
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with part.open("wb") as file:
@@ -443,7 +446,10 @@ def _replacing(path: Path) -> Iterator[BufferedIOBase]:
                 yield file
             file.flush()
             os.fsync(file.fileno())
+        read_dump(part)
         part.replace(path)
+    except DumpError as error:
+        raise JaegerError(f"what Jaeger answered {error}") from None
     finally:
         part.unlink(missing_ok=True)
 
@@ -503,9 +509,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Download the traces that Jaeger holds of a service into a dump.",
     )
     default = "(default: %(default)s)"
-    parser.add_argument(
-        "--url", type=_url, default="http://localhost:16686", help=f"Jaeger's query API {default}"
-    )
+    parser.add_argument("--url", type=_url, default="http://localhost:16686", help=f"Jaeger's query API {default}")
     parser.add_argument("--service", default="etcd", help=f"download each trace with a span of it {default}")
     parser.add_argument(
         "--since",
