@@ -155,8 +155,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Keep the tests of a dump on one worker, so that no dump is read twice."""
     from xdist.scheduler import LoadScopeScheduling
 
-    names = list(config.stash[_dumps])
-    by_length = sorted(names, key=len, reverse=True)
+    dumps: dict[str, Path] = config.stash[_dumps]
+    by_length = sorted(dumps, key=len, reverse=True)
 
     class ByDump(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from etcd_coverage import otlp
-from etcd_coverage.key_pattern import key_pattern
+from etcd_coverage.key_pattern import every_pattern, key_pattern
 from etcd_coverage.maps import Example, example_of
 from etcd_coverage.reference import GRPC_METHODS, SPECIAL_KEYS, SPECIAL_RESOURCES
 from etcd_coverage.text import escape
@@ -109,11 +109,11 @@ class _Group:
 
 def has_unknown_key(row: Row) -> bool:
     """Tell whether the row's key has no pattern, so that ``key_pattern`` is the key itself."""
-    # No key without a pattern reads like a pattern: read as a key, each pattern has one.
-    return bool(_KEYS[row.grpc_method]) and key_pattern(row.key_pattern, SPECIAL_KEYS, SPECIAL_RESOURCES) is None
+    return bool(_KEYS[row.grpc_method]) and row.key_pattern not in _PATTERNS
 
 
 _KEYS = {method.name: method.key for method in GRPC_METHODS}
+_PATTERNS = every_pattern(SPECIAL_KEYS, SPECIAL_RESOURCES)
 
 
 def unexpected_methods(grpc_spans: dict[str, list[Span]]) -> list[Finding]:

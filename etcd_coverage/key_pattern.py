@@ -62,11 +62,27 @@ def key_pattern(
         others = others[1:]
     match len(others), end:
         case 0, _:
-            return f"{PREFIX}/{resource}{end}"
+            shape = end
         case 1, "/":
-            return f"{PREFIX}/{resource}/{{namespace}}/"
+            shape = "/{namespace}/"
         case 1, _:
-            return f"{PREFIX}/{resource}/{{name}}"
+            shape = "/{name}"
         case 2, "":
-            return f"{PREFIX}/{resource}/{{namespace}}/{{name}}"
-    return None
+            shape = "/{namespace}/{name}"
+        case _:
+            return None
+    return f"{PREFIX}/{resource}{shape}"
+
+
+_SHAPES = ("", "/", "/{name}", "/{namespace}/", "/{namespace}/{name}")
+
+
+def every_pattern(special_keys: Iterable[SpecialKey], special_resources: Iterable[SpecialResource]) -> frozenset[str]:
+    """Return all the patterns that `key_pattern` can return."""
+    resources = ["{resource}", "{api-group}/{resource}"]
+    resources += [
+        f"{special.name}/{{subresource}}" if special.has_subresource else special.name for special in special_resources
+    ]
+    return frozenset(f"{PREFIX}/{resource}{shape}" for resource in resources for shape in _SHAPES) | frozenset(
+        special.key for special in special_keys
+    )

@@ -162,7 +162,7 @@ def _service_name(resource: bytes) -> str | None:
     pairs = _decode_part(resource, _resource_decoder, "Resource", "a resource").attributes
     for pair in pairs:
         if pair.key == "service.name":
-            value = _value(pair)
+            value = _value(pair.value, "service.name of a resource")
             return value if isinstance(value, str) else ""
     return None
 
@@ -172,31 +172,22 @@ def attributes(span: Span) -> Attributes:
 
     Raises `DumpError`, naming span and attribute, for a value that OTLP does not know.
     """
-    try:
-        pairs = _attributes_decoder.decode(span.attributes)
-    except (msgspec.ValidationError, RecursionError):
-        pairs = _attributes_in_another_spelling(span)
     found: Attributes = {}
-    for pair in pairs:
-        key = pair.key
-        if key in found:
-            continue
-        if len(pair.value) == 1:
+    try:
+        for pair in _attributes_decoder.decode(span.attributes):
+            key = pair.key
+            if key in found:
+                continue
             ((member, value),) = pair.value.items()
-            if member == "stringValue" and type(value) is str:
+            if (member == "stringValue" and type(value) is str) or (member == "boolValue" and type(value) is bool):
                 found[key] = value
-                continue
-            if member == "boolValue" and type(value) is bool:
-                found[key] = value
-                continue
-            # int() is exact and as strict as needed for such short runs of digits, of which none leaves 64 bits.
-            if member == "intValue" and type(value) is str and len(value) < 19 and value.isdecimal():
+            # 18 digits always fit into 64 bits.
+            elif member == "intValue" and type(value) is str and len(value) <= 18 and value.isdecimal():
                 found[key] = int(value)
-                continue
-        try:
-            found[key] = _value(pair)
-        except DumpError as error:
-            raise DumpError(f"{describe(span)}: {error}") from None
+            else:
+                return _attributes_in_another_spelling(span)
+    except (msgspec.ValidationError, ValueError, RecursionError):
+        return _attributes_in_another_spelling(span)
     return found
 
 
@@ -239,37 +230,36 @@ def describe(span: Span) -> str:
 # --- one value in a spelling that the typed decoders refuse ---------------------------------------------------------
 
 
-def _value(pair: _KeyValue) -> AttributeValue:
+def _attributes_in_another_spelling(span: Span) -> Attributes:
+    pairs = _loads(bytes(span.attributes), describe(span))
+    if pairs is None:
+        return {}
+    if not isinstance(pairs, list):
+        raise DumpError(f"{describe(span)}: attributes are {_excerpt(pairs)}, not a list")
+    found: Attributes = {}
+    for number, pair in enumerate(pairs):
+        key = pair.get("key") if isinstance(pair, dict) else None
+        name = f'"{escape(shorten(key, 80))}"' if isinstance(key, str) else f"number {number}"
+        where = f"{describe(span)}: attribute {name}"
+        key = _canonical(pair, "KeyValue", where).get("key", "")
+        if key not in found:
+            found[key] = _value(pair.get("value"), where)
+    return found
+
+
+def _value(spelled: Any, where: str) -> AttributeValue:
     """Return the value of any spelling that the protobuf JSON mapping knows, by json_format's verdict."""
-    where = f"attribute {escape(shorten(pair.key, 80))!r}"
-    canonical = _canonical(pair.value, "AnyValue", where)
+    canonical = _canonical(spelled, "AnyValue", where)
     if "stringValue" in canonical:
         return cast("str", canonical["stringValue"])
     if "intValue" in canonical:
         return int(canonical["intValue"])
     if "boolValue" in canonical:
         return cast("bool", canonical["boolValue"])
-    unset = all(value is None for value in pair.value.values())
-    if not canonical and not unset:
-        raise DumpError(f"{where} has a value in a form that OTLP does not know: {_excerpt(pair.value)}")
+    # json_format ignores members that it does not know, but then nobody has read the value.
+    if not canonical and spelled and any(value is not None for value in spelled.values()):
+        raise DumpError(f"{where} has a value in a form that OTLP does not know: {_excerpt(spelled)}")
     return None
-
-
-def _attributes_in_another_spelling(span: Span) -> list[_KeyValue]:
-    values = _loads(bytes(span.attributes), describe(span))
-    if values is None:
-        return []
-    if not isinstance(values, list):
-        raise DumpError(f"{describe(span)}: attributes are {_excerpt(values)}, not a list")
-    pairs = []
-    for number, value in enumerate(values):
-        key = value.get("key") if isinstance(value, dict) else None
-        name = escape(shorten(key, 80)) if isinstance(key, str) else f"number {number}"
-        canonical = _canonical(value, "KeyValue", f"{describe(span)}: attribute {name!r}")
-        # Not the canonical value: `_value` is what judges it, and it wants to see the spelling of the dump.
-        spelled = value.get("value")
-        pairs.append(_KeyValue(canonical.get("key", ""), {} if spelled is None else spelled))
-    return pairs
 
 
 def _decode_field(span: Span, field: str, raw: Raw, decoder: msgspec.json.Decoder[Any]) -> Any:
@@ -307,7 +297,7 @@ def _read_resource_by_resource(data: memoryview) -> list[ResourceSpans]:
         elif "data" in top:
             hint = "it looks like Jaeger's old /api/traces: ask /api/v3/traces"
         else:
-            names = ", ".join(repr(escape(shorten(name, 40))) for name in list(top)[:5]) or "nothing"
+            names = ", ".join(f'"{escape(shorten(name, 40))}"' for name in list(top)[:5]) or "nothing"
             hint = f"it holds {names}"
         raise DumpError(f'is JSON without "result": {hint}; {_EXPECTED}')
     try:
@@ -331,8 +321,11 @@ def _read_resource(raw: Raw, where: str) -> ResourceSpans:
     canonical = _canonical(value, "ResourceSpans", where)
     spans = [span for scope in canonical.get("scopeSpans", []) for span in scope.get("spans", [])]
     for span, (own_ids, kind) in zip(spans, ids, strict=True):
-        if kind not in (None, 0, "0", "SPAN_KIND_UNSPECIFIED") and "kind" not in span:
-            raise DumpError(f"{where}: span {own_ids.get('spanId', '')!r} has a kind that OTLP does not know: {kind!r}")
+        # json_format drops names that it does not know, and cuts fractions off.
+        dropped = kind not in (None, 0, "0", "SPAN_KIND_UNSPECIFIED") and "kind" not in span
+        if dropped or isinstance(kind, float):
+            identifier = escape(own_ids.get("spanId", ""))
+            raise DumpError(f"{where}: span {identifier} has a kind that OTLP does not know: {_excerpt(kind)}")
         span.update(own_ids)
     return _resource_spans_decoder.decode(msgspec.json.encode(canonical))
 

@@ -1,0 +1,100 @@
+"""Contracts: the first contract.* event of a call or its nearest ancestor."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+
+from etcd_coverage.contract import Contracts
+from etcd_coverage.maps import Quality, spans_map
+from etcd_coverage.otlp import ResourceSpans
+from tests.builder import JSON, TRACE, resource, span
+
+if TYPE_CHECKING:
+    from etcd_coverage.maps import SpansMap
+
+
+def spans_of(*spans: JSON) -> SpansMap:
+    return spans_map([msgspec.json.decode(msgspec.json.encode(resource(list(spans))), type=ResourceSpans)], Quality())
+
+
+CALL = "000000000000000c"
+SERVER = "000000000000000a"
+CLIENT = "0000000000000002"
+ROOT = "0000000000000001"
+
+
+@pytest.mark.parametrize(
+    ("events", "contract"),
+    [
+        ({}, ""),
+        ({CALL: ["contract.Get"]}, "contract.Get"),
+        ({SERVER: ["contract.Get"]}, "contract.Get"),
+        ({ROOT: ["contract.List"]}, "contract.List"),
+        ({ROOT: ["other", "contract.Count", "contract.Get"]}, "contract.Count"),
+        ({CLIENT: ["contract.OptimisticPut"], ROOT: ["contract.Get"]}, "contract.OptimisticPut"),
+        ({CALL: ["Send raft proposal"], CLIENT: ["contract.OptimisticDelete"]}, "contract.OptimisticDelete"),
+        ({ROOT: ["wrong.contract"]}, ""),
+        ({ROOT: ["contractWrong"]}, ""),
+        ({ROOT: ["contract"]}, ""),
+        ({ROOT: ["Contract.Get"]}, ""),
+        ({ROOT: ["contract."]}, "contract."),
+        ({CALL: [{"timeUnixNano": "1"}, {"name": None}], ROOT: ["contract.Get"]}, "contract.Get"),
+    ],
+)
+def test_contract_of_a_chain(events: dict[str, list[str]], contract: str) -> None:
+    chain = [(ROOT, ""), (CLIENT, ROOT), (SERVER, CLIENT), (CALL, SERVER)]
+    spans = spans_of(*(span(own, parent, events=events.get(own, [])) for own, parent in chain))
+    contracts = Contracts(spans)
+    assert contracts.find(spans[TRACE][CALL]) == contract
+    assert contracts.find(spans[TRACE][CALL]) == contract
+
+
+def test_missing_parent_ends_the_walk() -> None:
+    spans = spans_of(span(CALL, SERVER), span(ROOT, events=["contract.Get"]))
+    assert Contracts(spans).find(spans[TRACE][CALL]) == ""
+
+
+@pytest.mark.parametrize("zeros", ["0000000000000000", "0", "00000000"])
+def test_parent_of_zeros_is_a_root_even_if_a_span_has_that_id(zeros: str) -> None:
+    spans = spans_of(span(CALL, zeros), span(zeros, events=["contract.Get"]))
+    assert Contracts(spans).find(spans[TRACE][CALL]) == ""
+
+
+@pytest.mark.parametrize(
+    "parents", [{CALL: CALL}, {CALL: SERVER, SERVER: CALL}, {CALL: SERVER, SERVER: ROOT, ROOT: SERVER}]
+)
+def test_cycle_ends_the_walk(parents: dict[str, str]) -> None:
+    spans = spans_of(*(span(own, parent) for own, parent in parents.items()))
+    assert Contracts(spans).find(spans[TRACE][CALL]) == ""
+
+
+def test_contract_in_a_cycle_is_found_from_each_of_its_spans() -> None:
+    spans = spans_of(span(CALL, SERVER), span(SERVER, ROOT, events=["contract.Get"]), span(ROOT, CALL))
+    contracts = Contracts(spans)
+    assert [contracts.find(spans[TRACE][one]) for one in (ROOT, CALL, SERVER)] == ["contract.Get"] * 3
+
+
+def test_walks_of_many_calls_share_a_long_chain() -> None:
+    """Walked anew by each call, these 100,000 calls would take five billion steps."""
+    length = 100_000
+    spans = spans_of(
+        span(f"{1:016x}", events=["contract.Get"]),
+        *(span(f"{number:016x}", f"{number - 1:016x}") for number in range(2, length + 1)),
+    )
+    contracts = Contracts(spans)
+    assert {contracts.find(one) for one in reversed(spans[TRACE].values())} == {"contract.Get"}
+
+
+def test_link_is_no_parent() -> None:
+    linked = span(CALL, links=[{"traceId": TRACE, "spanId": ROOT}])
+    spans = spans_of(linked, span(ROOT, events=["contract.Get"]))
+    assert Contracts(spans).find(spans[TRACE][CALL]) == ""
+
+
+def test_parent_of_another_trace_is_none() -> None:
+    other = span(SERVER, events=["contract.Get"]) | {"traceId": "f" * 32}
+    spans = spans_of(span(CALL, SERVER), other)
+    assert Contracts(spans).find(spans[TRACE][CALL]) == ""
