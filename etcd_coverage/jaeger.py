@@ -392,7 +392,7 @@ def _broken_off(received: int, reason: str) -> _TransientError:
 
 def _refusal(response: httpx.Response) -> JaegerError:
     """Return the error that an answer with another status than 200 stands for."""
-    body = next(response.iter_bytes(1 << 16), b"")
+    body = response.read()
     status = f"HTTP {response.status_code} {response.reason_phrase}"
     message = _message(body)
     if message is None:

@@ -1,4 +1,4 @@
-module github.com/etcd-io/etcd-k8s-coverage/tools/etcd
+module etcd-k8s-coverage/tools/etcd
 
 go 1.26.0
 

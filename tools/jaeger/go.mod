@@ -1,4 +1,4 @@
-module github.com/etcd-io/etcd-k8s-coverage/tools/jaeger
+module etcd-k8s-coverage/tools/jaeger
 
 go 1.26.0
 
