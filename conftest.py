@@ -15,7 +15,7 @@ from etcd_coverage import tables, usage
 from etcd_coverage.text import escape
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from etcd_coverage.classify import Finding
     from etcd_coverage.usage import Usage
@@ -96,42 +96,44 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="session")
 def dump(request: pytest.FixtureRequest) -> tuple[str, Usage]:
-    """Name and usage of the dump in turn, computed when its first test runs and let go after its last."""
+    """Name and usage of each dump in turn, computed when its first test runs and let go after its last."""
     config = request.config
     name = request.param
-    judged = usage.judge(config.stash[_dumps][name], _release(config, name))
-    config.stash[_usages][name] = judged
-    return name, judged
+    found = usage.judge(config.stash[_dumps][name], _release(config, name))
+    config.stash[_usages][name] = found
+    return name, found
+
+
+class Verdict:
+    """What the tests of one dump demand of its usage."""
+
+    def __init__(self, name: str, judged: Usage, config: pytest.Config) -> None:
+        self._name = name
+        self._usage = judged
+        self._config = config
+        self.kubernetes_version = _release(config, name)
+
+    @property
+    def usage(self) -> Usage:
+        """The usage; if the dump could not be read, its first test fails and says why, the others are skipped."""
+        if self._usage.error is not None:
+            unreadable = self._config.stash[_unreadable]
+            if self._name in unreadable:
+                pytest.skip("the dump cannot be judged: see its first failure")
+            unreadable.add(self._name)
+            pytest.fail(self._usage.error, pytrace=False)
+        return self._usage
+
+    def expect_none(self, findings: Sequence[Finding]) -> None:
+        """Fail once with all of the findings, if there are any."""
+        if findings:
+            pytest.fail(tables.failure_text(findings, self._config.getoption("jaeger_url")), pytrace=False)
 
 
 @pytest.fixture
-def judged(dump: tuple[str, Usage], request: pytest.FixtureRequest) -> Usage:
-    """The usage of a dump that could be read; of one that could not, the first test fails and tells why."""
-    name, found = dump
-    if found.error is not None:
-        if name in request.config.stash[_unreadable]:
-            pytest.skip("the dump cannot be judged: see the first failure of this dump")
-        request.config.stash[_unreadable].add(name)
-        pytest.fail(found.error, pytrace=False)
-    return found
-
-
-@pytest.fixture
-def expect_none(request: pytest.FixtureRequest) -> Callable[[Sequence[Finding]], None]:
-    """Fail once with all of the findings given, if there are any."""
-    url = request.config.getoption("jaeger_url")
-
-    def fail(found: Sequence[Finding]) -> None:
-        if found:
-            pytest.fail(tables.failure_text(found, url), pytrace=False)
-
-    return fail
-
-
-@pytest.fixture
-def kubernetes_version(dump: tuple[str, Usage], request: pytest.FixtureRequest) -> str:
-    """The release ("X.Y") that the dump is judged as; empty for the newest."""
-    return _release(request.config, dump[0])
+def verdict(dump: tuple[str, Usage], request: pytest.FixtureRequest) -> Verdict:
+    """The verdict on the dump in turn."""
+    return Verdict(*dump, request.config)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -168,13 +170,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     for name, judged in sorted(config.stash[_usages].items()):
-        failed = judged.error is not None or judged.findings
-        if not failed and config.get_verbosity() < 1:
+        if judged.error is not None or not (judged.findings or config.get_verbosity() > 0):
             continue
         terminalreporter.section(f"etcd coverage: {name}")
-        if judged.error is not None:
-            terminalreporter.line(judged.error)
-            continue
         for title, table in tables.tables(judged):
             terminalreporter.line(f"{title}\n{table}\n")
         terminalreporter.line(f"data quality: {tables.quality_line(judged.quality)}")

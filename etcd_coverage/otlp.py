@@ -140,9 +140,10 @@ def read_dump(path: Path) -> list[ResourceSpans]:
         data = data[3:]
     _check_utf8(data)
     try:
-        return _dump_decoder.decode(data).result.resource_spans
-    except msgspec.ValidationError:
-        return _read_resource_by_resource(data)
+        try:
+            return _dump_decoder.decode(data).result.resource_spans
+        except msgspec.ValidationError:
+            return _read_resource_by_resource(data)
     except RecursionError:
         raise DumpError(_TOO_DEEP) from None
     except msgspec.DecodeError as error:

@@ -63,7 +63,7 @@ def call(number: int, method: str, arguments: JSON, **server: Any) -> list[JSON]
     server_id, call_id = f"{number:08x}000000aa", f"{number:08x}000000bb"
     return [
         span(server_id, name=method, kind=2, **server),
-        span(call_id, server_id, name=method.rsplit("/", 1)[1].lower(), attributes=arguments),
+        span(call_id, server_id, name=method.rpartition("/")[2].lower(), attributes=arguments),
     ]
 
 

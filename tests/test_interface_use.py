@@ -11,12 +11,7 @@ from etcd_coverage.reference import GRPC_METHODS, GrpcMethod
 from etcd_coverage.usage import can_call
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from etcd_coverage.classify import Finding
-    from etcd_coverage.usage import Usage
-
-    ExpectNone = Callable[[Sequence[Finding]], None]
+    from conftest import Verdict
 
 WITH_CALL_PATTERNS = [pytest.param(method, id=method.name) for method in GRPC_METHODS if method.call_patterns]
 
@@ -24,17 +19,17 @@ WITH_CALL_PATTERNS = [pytest.param(method, id=method.name) for method in GRPC_ME
 class TestInterfaceUse:
     """Each test fails once, with all that nobody expected."""
 
-    def test_only_expected_methods_were_called(self, judged: Usage, expect_none: ExpectNone) -> None:
-        expect_none([finding for finding in judged.findings if finding.id == UNEXPECTED_METHOD])
+    def test_only_expected_methods_were_called(self, verdict: Verdict) -> None:
+        verdict.expect_none([finding for finding in verdict.usage.findings if finding.id == UNEXPECTED_METHOD])
 
     @pytest.mark.parametrize("method", WITH_CALL_PATTERNS)
-    def test_method_usage(
-        self, judged: Usage, method: GrpcMethod, kubernetes_version: str, expect_none: ExpectNone
-    ) -> None:
-        called = any(row.grpc_method == method.name for row in judged.rows)
-        if not called and not can_call(method, kubernetes_version):
-            pytest.skip(f"{method.name} came with Kubernetes {method.since}, this dump is of {kubernetes_version}")
-        expect_none([finding for finding in judged.findings if finding.grpc_method == method.name])
+    def test_method_usage(self, verdict: Verdict, method: GrpcMethod) -> None:
+        called = any(row.grpc_method == method.name for row in verdict.usage.rows)
+        if not called and not can_call(method, verdict.kubernetes_version):
+            pytest.skip(
+                f"{method.name} came with Kubernetes {method.since}, this dump is of {verdict.kubernetes_version}"
+            )
+        verdict.expect_none([finding for finding in verdict.usage.findings if finding.grpc_method == method.name])
 
-    def test_lease_grant(self, judged: Usage, expect_none: ExpectNone) -> None:
-        expect_none([finding for finding in judged.findings if finding.grpc_method == LEASE_GRANT])
+    def test_lease_grant(self, verdict: Verdict) -> None:
+        verdict.expect_none([finding for finding in verdict.usage.findings if finding.grpc_method == LEASE_GRANT])

@@ -1,0 +1,125 @@
+"""Tables: their text, literally."""
+
+from __future__ import annotations
+
+from etcd_coverage import tables
+from etcd_coverage.classify import Finding, Lease, Row
+from etcd_coverage.maps import Example, Quality
+from etcd_coverage.reference import GRPC_METHODS
+from etcd_coverage.usage import Usage
+from tests.builder import COMPACT, RANGE, TXN
+
+COMPACT_METHOD = next(method for method in GRPC_METHODS if method.name == COMPACT)
+RANGE_METHOD = next(method for method in GRPC_METHODS if method.name == RANGE)
+
+
+def row(method: str = RANGE, call_pattern: str = "Get", key: str = "/registry/{resource}", **more: object) -> Row:
+    fields = {"args": (), "calls": 1, "contract_calls": 0} | more
+    return Row(grpc_method=method, call_pattern=call_pattern, key_pattern=key, **fields)  # type: ignore[arg-type]
+
+
+def test_calls_table_is_sorted_by_calls_then_name() -> None:
+    usage = Usage(calls={"etcdserverpb.B": 1, "etcdserverpb.C": 7, "etcdserverpb.A": 1})
+    assert tables.calls_table(usage) == (
+        "method            calls    percent\n"
+        "--------------  -------  ---------\n"
+        "etcdserverpb.C        7     77.78%\n"
+        "etcdserverpb.A        1     11.11%\n"
+        "etcdserverpb.B        1     11.11%\n"
+        "--------------  -------  ---------\n"
+        "total                 9    100.00%"
+    )
+
+
+def test_method_table() -> None:
+    rows = [
+        row(COMPACT, "Compact", "", args=("rev",), calls=3, contract_calls=1),
+        row(COMPACT, "Compact", "", args=("rev", "physical"), calls=1, contract_calls=1),
+    ]
+    assert tables.method_table(Usage(rows=rows), COMPACT_METHOD) == (
+        "method    pattern      rev    physical    contract    calls    percent\n"
+        "--------  ---------  -----  ----------  ----------  -------  ---------\n"
+        "Compact                  X                  33.33%        3     75.00%\n"
+        "Compact                  X           X     100.00%        1     25.00%\n"
+        "--------  ---------  -----  ----------  ----------  -------  ---------\n"
+        "total                    4           1           2        4    100.00%"
+    )
+
+
+def test_leases_table() -> None:
+    leases = [
+        Lease(key_pattern="/registry/events/{namespace}/{name}", uses=5, ttl_seconds=7260, calls=2),
+        Lease(key_pattern="/registry/masterleases/{name}", uses=1, ttl_seconds=15, calls=1),
+    ]
+    assert tables.leases_table(Usage(leases=leases)) == (
+        "pattern                                avg uses    avg ttl    calls    percent\n"
+        "-----------------------------------  ----------  ---------  -------  ---------\n"
+        "/registry/events/{namespace}/{name}         2.5     3630.0        2     66.67%\n"
+        "/registry/masterleases/{name}               1.0       15.0        1     33.33%\n"
+        "-----------------------------------  ----------  ---------  -------  ---------\n"
+        "total                                                             3    100.00%"
+    )
+
+
+def test_nothing_has_no_table_but_calls() -> None:
+    assert [title for title, _ in tables.tables(Usage())] == ["calls"]
+    assert tables.calls_table(Usage()).splitlines()[-1].split() == ["total", "0", "0.00%"]
+
+
+def test_percent_of_nothing_is_zero() -> None:
+    assert tables.percent(0, 0) == "0.00%"
+    assert tables.percent(1, 3) == "33.33%"
+    assert tables.percent(2, 2) == "100.00%"
+
+
+def test_number_like_and_long_text_stays_as_it_is() -> None:
+    table = tables.method_table(Usage(rows=[row(key="1e5"), row(key="k" * 10_000)]), RANGE_METHOD)
+    assert " 1e5 " in table
+    assert "... (10000 characters)" in table
+    assert max(map(len, table.splitlines())) < 250
+
+
+def test_twenty_unknown_keys_are_shown_and_the_rest_is_counted() -> None:
+    unknown = [row(key=f"key{number:02}", calls=2) for number in range(23)]
+    usage = Usage(
+        rows=[row(key="/registry/{api-group}/{resource}/{namespace}/{name}"), *unknown, row(key="compact_rev_key")]
+    )
+    _, _, *lines, _, footer = tables.method_table(usage, RANGE_METHOD).splitlines()
+    shown = [line.split()[1] for line in lines]
+    assert shown[:21] == ["/registry/{api-group}/{resource}/{namespace}/{name}", *(f"key{n:02}" for n in range(20))]
+    assert shown[21] == "compact_rev_key"
+    assert lines[22].split() == ["...", "and", "3", "more", "unknown", "keys", "6", "12.50%"]
+    assert footer.split()[-2:] == ["48", "100.00%"]
+
+
+def test_quality_line() -> None:
+    quality = Quality(
+        spans=9, traces=2, skipped_spans=1, duplicate_spans=3, calls_without_parent=4, grpc_spans_without_call=5
+    )
+    line = "9 spans, 2 traces, 1 skipped, 3 duplicates, 4 calls without parent, 5 gRPC spans without call"
+    assert tables.quality_line(quality) == line
+    quality.failed_without_call = 2
+    assert tables.quality_line(quality) == f"{line} (2 failed)"
+
+
+def test_failure_tells_all_findings_with_examples_and_what_to_do() -> None:
+    example = Example("a b/c", "0c")
+    findings = [
+        Finding(
+            id="new-key-pattern", grpc_method=RANGE, message="New key pattern detected: k", count=3, example=example
+        ),
+        Finding(id="method-not-called", grpc_method=TXN, message="expected it", count=0),
+        Finding(
+            id="new-key-pattern", grpc_method=RANGE, message="New key pattern detected: l", count=1, example=example
+        ),
+    ]
+    assert tables.failure_text(findings).splitlines() == [
+        "New key pattern detected: k",
+        "    3 calls, for example trace a b/c span 0c",
+        "expected it",
+        "New key pattern detected: l",
+        "    1 calls, for example trace a b/c span 0c",
+        "new-key-pattern: if Kubernetes may use it, add a SpecialResource to etcd_coverage/reference.py",
+        "method-not-called: collect for longer or exercise more; if the release cannot call it, use --kubernetes-version",
+    ]
+    assert "(http://localhost:16686/trace/a%20b%2Fc)" in tables.failure_text(findings, "http://localhost:16686/")
