@@ -223,6 +223,12 @@ class Jaeger:
                     raise _broken_off(received, "it is empty")
                 file.flush()
                 return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        except httpx.ReadTimeout:
+            minutes = (_TIMEOUT.read or 0) / 60
+            raise JaegerError(
+                f"Jaeger at {self.url} has said nothing for {minutes:.0f} minutes: "
+                "see Jaeger's log, or ask in smaller windows (--window 10m)"
+            ) from None
         except httpx.TransportError as error:
             reason = str(error) or type(error).__name__
             if received:
@@ -422,7 +428,7 @@ def _message(body: bytes) -> str | None:
 
 
 def _why_empty(jaeger: Jaeger, service: str, window: Window) -> str:
-    services = jaeger.services()
+    services = [escape(name) for name in jaeger.services()]
     if not services:
         return f"Jaeger at {jaeger.url} holds no traces at all: is anything sending to it (OTLP, port 4317)?"
     if service not in services:
@@ -449,7 +455,7 @@ def _replacing(path: Path) -> Iterator[BufferedIOBase]:
         read_dump(part)
         part.replace(path)
     except DumpError as error:
-        raise JaegerError(f"what Jaeger answered {error}") from None
+        raise JaegerError(f"Jaeger's answer: {error}") from None
     finally:
         part.unlink(missing_ok=True)
 
@@ -559,7 +565,7 @@ def main(arguments: Sequence[str] | None = None, *, backoff: float = 1) -> int:
         _tell(f"error: {error}")
         return 1
     except OSError as error:
-        _tell(f"error: cannot write {error.filename or output}: {error.strerror}")
+        _tell(f"error: {error.filename or output}: {error.strerror or error}")
         return 1
     print(f"{output}: {result.traces} traces, {result.spans} spans, from {result.times}")
     if result.limit_reached:
@@ -571,7 +577,7 @@ def main(arguments: Sequence[str] | None = None, *, backoff: float = 1) -> int:
     if late > timedelta(minutes=1):
         _tell(
             f"note: the oldest span starts {timedelta(late.days, late.seconds)} after the start of the time "
-            "asked for: if there were traces before, Jaeger has evicted them"
+            "asked for: if there were traces before, Jaeger has evicted or never got them"
         )
     return 0
 

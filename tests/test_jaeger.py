@@ -20,6 +20,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
 
+import httpx
 import pytest
 
 from etcd_coverage import jaeger
@@ -325,6 +326,15 @@ def test_as_many_traces_as_asked_for_or_kept_are_a_warning(
     assert f"warning: {limit} traces are as many as Jaeger was asked for or keeps" in capsys.readouterr().err
 
 
+def test_as_many_traces_as_jaeger_usually_keeps_are_a_warning(
+    server: Server, target: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jaeger, "USUAL_TRACES", 3)
+    server.traces = etcd_traces(ago(minutes=15), ago(minutes=14), ago(minutes=5))
+    assert run(server, target, "--since", "20m", "--window", "10m") == 0
+    assert "warning: 3 traces are as many as Jaeger was asked for or keeps" in capsys.readouterr().err
+
+
 def test_fewer_traces_than_asked_for_are_no_warning(
     server: Server, target: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -598,6 +608,28 @@ def test_a_window_that_fails_fails_the_download(
     assert_untouched(target)
 
 
+def test_a_dump_that_the_suite_cannot_read(server: Server, target: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    body = b'{"result":{"resourceSpans":[{"scopeSpans":[{"spans":[{"traceId":"01","kind":"ODD"}]}]}]}}'
+    server.script = [lambda handler: handler.answer(200, body)]
+    assert run(server, target) == 1
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: Jaeger's answer: resourceSpans[0]: span ")
+    assert_untouched(target)
+
+
+def test_a_jaeger_that_says_nothing(
+    server: Server, target: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    over = threading.Event()
+    monkeypatch.setattr(jaeger, "_TIMEOUT", httpx.Timeout(10, read=0.1))
+    server.script = [lambda _: over.wait(60)]
+    message = (
+        "Jaeger at {url} has said nothing for 0 minutes: see Jaeger's log, or ask in smaller windows (--window 10m)"
+    )
+    assert_fails(server, target, capsys, message)
+    over.set()
+
+
 def test_a_port_where_nothing_listens(target: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
@@ -694,7 +726,7 @@ def test_a_dump_that_does_not_fit_on_the_disk(server: Server, target: Path) -> N
         resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
 
     with program(server, target, preexec_fn=limit) as process:
-        assert process.communicate(timeout=60)[1] == f"error: cannot write {target}: File too large\n"
+        assert process.communicate(timeout=60)[1] == f"error: {target}: File too large\n"
         assert process.returncode == 1
     assert_untouched(target)
 
