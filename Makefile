@@ -5,7 +5,7 @@ VENV := .venv/.installed
 
 TOOLS := .tools/bin
 
-.PHONY: coverage test integration check tools clean
+.PHONY: coverage test integration check tools bench clean
 
 coverage: $(VENV)  ## judge every dump in testdata/ and print its tables
 	$(BIN)/pytest -v -k TestInterfaceUse
@@ -30,7 +30,10 @@ $(TOOLS)/etcd: tools/etcd/go.mod tools/etcd/go.sum
 $(TOOLS)/jaeger: tools/jaeger/go.mod tools/jaeger/go.sum
 	cd tools/jaeger && go build -o $(CURDIR)/$@ github.com/jaegertracing/jaeger/cmd/jaeger
 
-clean:
+bench: $(VENV)  ## time the suite against json.load; takes some minutes
+	$(BIN)/python -m benchmarks.bench
+
+clean:  ## remove what the other targets made
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(VENV): pyproject.toml constraints.txt

@@ -236,7 +236,7 @@ def _attributes_in_another_spelling(span: Span) -> Attributes:
     if pairs is None:
         return {}
     if not isinstance(pairs, list):
-        raise DumpError(f"{describe(span)}: attributes are {_excerpt(pairs)}, not a list")
+        raise _unknown_form(f"{describe(span)}: attributes are {_excerpt(pairs)}, not a list")
     found: Attributes = {}
     for number, pair in enumerate(pairs):
         key = pair.get("key") if isinstance(pair, dict) else None
@@ -259,7 +259,7 @@ def _value(spelled: Any, where: str) -> AttributeValue:
         return cast("bool", canonical["boolValue"])
     # json_format ignores members that it does not know, but then nobody has read the value.
     if not canonical and spelled and any(value is not None for value in spelled.values()):
-        raise DumpError(f"{where} has a value in a form that OTLP does not know: {_excerpt(spelled)}")
+        raise _unknown_form(f"{where} is {_excerpt(spelled)}")
     return None
 
 
@@ -305,10 +305,10 @@ def _read_resource_by_resource(data: memoryview) -> list[ResourceSpans]:
         result = msgspec.json.decode(top["result"], type=dict[str, Raw] | None) or {}
         spelled = [result[name] for name in ("resourceSpans", "resource_spans") if name in result]
         if len(spelled) > 1:
-            raise DumpError("has both resourceSpans and resource_spans in its result: one of them must go")
+            raise _unknown_form("its result has both resourceSpans and resource_spans")
         resources = (msgspec.json.decode(spelled[0], type=list[Raw] | None) or []) if spelled else []
-    except msgspec.ValidationError as error:
-        raise DumpError(f"is JSON of another shape: its result has no list of resourceSpans ({error})") from None
+    except msgspec.ValidationError:
+        raise DumpError(f"is JSON of another shape: its result has no list of resourceSpans; {_EXPECTED}") from None
     return [_read_resource(raw, f"resourceSpans[{number}]") for number, raw in enumerate(resources)]
 
 
@@ -326,7 +326,7 @@ def _read_resource(raw: Raw, where: str) -> ResourceSpans:
         dropped = kind not in (None, 0, "0", "SPAN_KIND_UNSPECIFIED") and "kind" not in span
         if dropped or isinstance(kind, float):
             identifier = escape(own_ids.get("spanId", ""))
-            raise DumpError(f"{where}: span {identifier} has a kind that OTLP does not know: {_excerpt(kind)}")
+            raise _unknown_form(f"{where}: span {identifier} has the kind {_excerpt(kind)}")
         span.update(own_ids)
     return _resource_spans_decoder.decode(msgspec.json.encode(canonical))
 
@@ -354,10 +354,10 @@ def _take_ids(resource: Any, where: str) -> list[tuple[dict[str, str], Any]]:
             ):
                 spelled = [span.pop(key) for key in (name, snake) if key in span]
                 if len(spelled) > 1:
-                    raise DumpError(f"{where} has a span with both {name} and {snake}")
+                    raise _unknown_form(f"{where} has a span with both {name} and {snake}")
                 if spelled and spelled[0] is not None:
                     if not isinstance(spelled[0], str):
-                        raise DumpError(f"{where} has a span whose {name} is {_excerpt(spelled[0])}, not a string")
+                        raise _unknown_form(f"{where} has a span whose {name} is {_excerpt(spelled[0])}, not a string")
                     ids[name] = spelled[0]
             taken.append((ids, span.get("kind")))
     return taken
@@ -365,7 +365,7 @@ def _take_ids(resource: Any, where: str) -> list[tuple[dict[str, str], Any]]:
 
 def _children(parent: dict[str, Any], name: str, snake: str, where: str) -> list[dict[str, Any]]:
     if name != snake and name in parent and snake in parent:
-        raise DumpError(f"{where} has both {name} and {snake}")
+        raise _unknown_form(f"{where} has both {name} and {snake}")
     children = parent.get(name, parent.get(snake))
     if not isinstance(children, list):
         return []
@@ -390,14 +390,18 @@ def _canonical(value: Any, message: str, where: str) -> dict[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise DumpError(f"{where} is {_excerpt(value)}, not an object")
+        raise _unknown_form(f"{where} is {_excerpt(value)}, not an object")
     try:
         parsed = json_format.ParseDict(value, types[message](), ignore_unknown_fields=True)
     except RecursionError:
         raise DumpError(f"{where}: {_TOO_DEEP}") from None
     except (json_format.ParseError, TypeError, ValueError, AttributeError) as error:
-        raise DumpError(f"{where} has a form that OTLP does not know: {_one_line(str(error))}") from None
+        raise _unknown_form(f"{where}: {_one_line(str(error))}") from None
     return json_format.MessageToDict(parsed, use_integers_for_enums=True)
+
+
+def _unknown_form(what: str) -> DumpError:
+    return DumpError(f"{what}: a form that OTLP does not know; check what exported these traces")
 
 
 def _loads(raw: bytes, where: str) -> Any:
@@ -416,7 +420,7 @@ def _exact_number(text: str) -> int | float:
 def _unique(where: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise DumpError(f"{where} has an object with the same key twice")
+        raise _unknown_form(f"{where} has an object with the same key twice")
     return found
 
 
