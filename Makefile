@@ -2,7 +2,6 @@
 PYTHON ?= python3
 BIN := .venv/bin
 VENV := .venv/.installed
-
 TOOLS := .tools/bin
 
 .PHONY: coverage test integration check tools bench clean
