@@ -2,8 +2,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 VENV := .venv/.installed
+TOOLS := .tools/bin
 
-.PHONY: coverage test check bench clean
+.PHONY: coverage test integration check tools bench clean
 
 coverage: $(VENV)  ## judge every dump in testdata/ and print its tables
 	$(BIN)/pytest -v -k TestInterfaceUse
@@ -11,10 +12,22 @@ coverage: $(VENV)  ## judge every dump in testdata/ and print its tables
 test: $(VENV)  ## run every test that needs no server
 	$(BIN)/pytest -m "not integration"
 
+integration: $(VENV) tools  ## run the tests that drive real servers
+	$(BIN)/pytest -m integration
+
 check: $(VENV)  ## lint, format and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+tools: $(TOOLS)/etcd $(TOOLS)/jaeger  ## build the servers that the integration tests drive (Jaeger takes minutes)
+
+# Not `go install package@version`: it refuses modules with replace directives, which both have.
+$(TOOLS)/etcd: tools/etcd/go.mod tools/etcd/go.sum
+	cd tools/etcd && go build -o $(CURDIR)/$@ go.etcd.io/etcd/server/v3
+
+$(TOOLS)/jaeger: tools/jaeger/go.mod tools/jaeger/go.sum
+	cd tools/jaeger && go build -o $(CURDIR)/$@ github.com/jaegertracing/jaeger/cmd/jaeger
 
 bench: $(VENV)  ## time the suite against json.load; takes some minutes
 	$(BIN)/python -m benchmarks.bench
