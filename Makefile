@@ -7,7 +7,7 @@ TOOLS := .tools/bin
 .PHONY: coverage test integration check tools bench clean
 
 coverage: $(VENV)  ## judge every dump in testdata/ and print its tables
-	$(BIN)/pytest -v -k TestInterfaceUse
+	$(BIN)/pytest -v -k TestInterfaceUse tests/test_interface_use.py
 
 test: $(VENV)  ## run every test that needs no server
 	$(BIN)/pytest -m "not integration"

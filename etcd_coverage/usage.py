@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 from typing import TYPE_CHECKING
 
@@ -52,6 +53,10 @@ def judge(path: Path, kubernetes_version: str = "") -> Usage:
     ``kubernetes_version`` ("X.Y", empty: the newest) says which methods could not be called yet.
     """
     quality = Quality()
+    # Nothing here makes cycles, and collecting among millions of young objects takes a tenth of the time:
+    # https://docs.python.org/3/library/gc.html#gc.disable
+    collecting = gc.isenabled()
+    gc.disable()
     try:
         spans = maps.spans_map(read_dump(path), quality)
         if not quality.spans:
@@ -77,6 +82,9 @@ def judge(path: Path, kubernetes_version: str = "") -> Usage:
         leases, lease_findings = classify.leases(calls.get(classify.LEASE_GRANT, []), maps.lease_map(calls), patterns)
     except DumpError as error:
         return Usage(quality=quality, error=f"{escape(str(path))}: {error}")
+    finally:
+        if collecting:
+            gc.enable()
     return Usage(
         calls={escape(name): len(grpc_spans[name]) for name in sorted(grpc_spans)},
         rows=rows,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from etcd_coverage.key_pattern import every_pattern, key_pattern
@@ -93,6 +93,7 @@ keys = st.text() | st.builds(
 
 
 @given(keys)
+@settings(deadline=None)
 def test_every_key_has_a_pattern_or_none(key: str) -> None:
     pattern = pattern_of(key)
     assert pattern is None or pattern == "compact_rev_key" or pattern.startswith("/registry/")
@@ -100,6 +101,7 @@ def test_every_key_has_a_pattern_or_none(key: str) -> None:
 
 
 @given(keys)
+@settings(deadline=None)
 def test_patterns_are_few_and_known_beforehand(key: str) -> None:
     pattern = pattern_of(key)
     assert pattern is None or pattern in every_pattern(SPECIAL_KEYS, SPECIAL_RESOURCES)
@@ -114,6 +116,7 @@ def test_every_pattern_has_a_key() -> None:
 
 
 @given(keys)
+@settings(deadline=None)
 def test_a_pattern_keeps_the_slash_at_the_end(key: str) -> None:
     pattern = pattern_of(key)
     if pattern is not None:
