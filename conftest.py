@@ -1,4 +1,4 @@
-"""The pytest shell of the suite: options, header, dump parameters, fixtures, terminal summary.
+"""The pytest shell of the suite: header, dump parameters, fixtures, terminal summary.
 
 What is computed lies in etcd_coverage, what is demanded of it in tests/test_interface_use.py.
 """
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from etcd_coverage import tables, usage
+from etcd_coverage.options import pytest_addoption
 from etcd_coverage.text import escape
 
 if TYPE_CHECKING:
@@ -20,35 +21,19 @@ if TYPE_CHECKING:
     from etcd_coverage.classify import Finding
     from etcd_coverage.usage import Usage
 
+__all__ = ["pytest_addoption"]
+
 pytest_plugins = ["pytester"]
 
-TESTDATA = "testdata"
+TESTDATA = Path(__file__).parent / "testdata"
 _dumps = pytest.StashKey[dict[str, Path]]()
 _usages = pytest.StashKey[dict[str, "Usage"]]()
 _unreadable = pytest.StashKey[set[str]]()
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    group = parser.getgroup("etcd coverage")
-    group.addoption("--testdata", metavar="DIR", help="judge the dumps in DIR (default: testdata in the project)")
-    group.addoption("--require-dumps", action="store_true", help="fail if there is no dump to judge")
-    group.addoption(
-        "--kubernetes-version",
-        metavar="X.Y",
-        default="",
-        help="the release that the dumps are from: methods that came later need not be called "
-        "(default: told by the file name, as in kubernetes-1.36.json.gz, else the newest)",
-    )
-    group.addoption(
-        "--jaeger-url",
-        metavar="URL",
-        default="",
-        help="show the example trace of each finding as a link to Jaeger",
-    )
-    group.addoption("--usage-json", metavar="PATH", help="save what was computed as JSON (docs/usage-format.md)")
-
-
 def pytest_configure(config: pytest.Config) -> None:
+    # Here, since pytest does not find pyproject.toml if --testdata is all that it is given.
+    config.addinivalue_line("markers", "integration: drives real servers on loopback; run by make integration")
     config.stash[_usages] = {}
     config.stash[_unreadable] = set()
     config.stash[_dumps] = _find_dumps(config)
@@ -192,7 +177,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 def _testdata(config: pytest.Config) -> Path:
     folder = config.getoption("testdata")
-    return Path(folder) if folder else config.rootpath / TESTDATA
+    return Path(folder) if folder else TESTDATA
 
 
 def _find_dumps(config: pytest.Config) -> dict[str, Path]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -319,6 +321,18 @@ def test_wrong_option_is_told_in_one_line(run: Run, option: str, told: str) -> N
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"ERROR: {told}"])
     result.stderr.no_fnmatch_line("*Traceback*")
+
+
+def test_folder_after_a_space_is_not_taken_for_pytests_root(tmp_path: Path) -> None:
+    """In a process of its own, without a path to tests, as a user types it."""
+    write(tmp_path / "a.json", etcd(complete()))
+    command = [sys.executable, "-m", "pytest", "-q", "-k", "TestInterfaceUse", "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        [*command, "--testdata", tmp_path], cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "7 passed" in done.stdout
+    assert "warning" not in done.stdout
 
 
 def test_header_tells_the_options_in_force(run: Run, tmp_path: Path) -> None:
