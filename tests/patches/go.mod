@@ -1,0 +1,3 @@
+module patches
+
+go 1.24.0
