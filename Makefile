@@ -4,7 +4,10 @@ BIN := .venv/bin
 VENV := .venv/.installed
 TOOLS := .tools/bin
 
-.PHONY: coverage test integration check tools bench clean
+
+SHELL_SCRIPTS = .ci/run $(wildcard *.sh patches/kubernetes/*.sh) $(wildcard tests/doubles/*)
+
+.PHONY: coverage test integration check tools bench clean k8s-coverage robustness-coverage
 
 coverage: $(VENV)  ## judge every dump in testdata/ and print its tables
 	$(BIN)/pytest -v -k TestInterfaceUse tests/test_interface_use.py
@@ -15,12 +18,31 @@ test: $(VENV)  ## run every test that needs no server
 integration: $(VENV) tools  ## run the tests that drive real servers
 	$(BIN)/pytest -m integration
 
-check: $(VENV)  ## lint, format and types
+check: $(VENV)  ## lint, format, types and shell scripts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/shellcheck -x $(SHELL_SCRIPTS)
 
-tools: $(TOOLS)/etcd $(TOOLS)/jaeger  ## build the servers that the integration tests drive (Jaeger takes minutes)
+# Judges one dump, $$dump.
+JUDGE = $(BIN)/pytest -v --require-dumps --testdata "$$(dirname "$$dump")" -k "TestInterfaceUse and [$$(basename "$$dump")"
+
+k8s-coverage: $(VENV)  ## collect a dump from a kind cluster and judge it: docs/collect.md
+	$(MAKE) -C "$${ETCD_REPO:-$$(go env GOPATH)/src/go.etcd.io/etcd}" build
+	./collect_kind_traces.sh
+	@dump=$${OUTPUT:-testdata/traces.json} && \
+	tag=$$(git -C "$${KUBERNETES_REPO:-$$(go env GOPATH)/src/k8s.io/kubernetes}" describe --tags --match 'v*') && \
+	version=$$(echo "$$tag" | sed -E 's/^v([0-9]+\.[0-9]+).*/\1/') && \
+	$(JUDGE) --kubernetes-version "$$version"
+
+robustness-coverage: $(VENV)  ## collect a dump from etcd's robustness tests and judge it: docs/collect.md
+	./collect_robustness_traces.sh
+	@dump=$${OUTPUT:-testdata/demo_traces.json} && $(JUDGE)
+
+$(TOOLS)/kind: tools/kind/go.mod tools/kind/go.sum
+	cd tools/kind && go build -o $(CURDIR)/$@ sigs.k8s.io/kind
+
+tools: $(TOOLS)/etcd $(TOOLS)/jaeger $(TOOLS)/kind  ## build the programs that the integration tests drive (Jaeger takes minutes)
 
 # Not `go install package@version`: it refuses modules with replace directives, which both have.
 $(TOOLS)/etcd: tools/etcd/go.mod tools/etcd/go.sum
@@ -33,7 +55,7 @@ bench: $(VENV)  ## time the suite against json.load; takes some minutes
 	$(BIN)/python -m benchmarks.bench
 
 clean:  ## remove what the other targets made
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv logs .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(VENV): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and f"Python 3.11 or newer is needed, {sys.executable} is {sys.version.split()[0]}: make PYTHON=/path/to/python3.11 ...")'
