@@ -30,6 +30,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NOW = datetime.now(UTC).replace(microsecond=0)
+
+
+@pytest.fixture(autouse=True)
+def fresh_now() -> None:
+    """Windows end at the time of the call: traces that were dated long before, on a slow machine, would leave them."""
+    global NOW
+    NOW = datetime.now(UTC).replace(microsecond=0)
+
+
 GOOD_DUMP = b'{"result":{"resourceSpans":[]}}\n'
 
 # What Jaeger really answers in place of traces.
