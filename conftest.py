@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from etcd_coverage import tables, usage
+from etcd_coverage import gates, saved, tables
+from etcd_coverage.gates import Gates
 from etcd_coverage.options import pytest_addoption
+from etcd_coverage.otlp import DumpError
+from etcd_coverage.run import Run
 from etcd_coverage.text import escape
 
 if TYPE_CHECKING:
@@ -25,19 +28,25 @@ __all__ = ["pytest_addoption"]
 
 pytest_plugins = ["pytester"]
 
-TESTDATA = Path(__file__).parent / "testdata"
-_dumps = pytest.StashKey[dict[str, Path]]()
-_usages = pytest.StashKey[dict[str, "Usage"]]()
+PROJECT = Path(__file__).parent
+OPTIONS = (
+    "kubernetes-version", "jaeger-url", "usage-json", "reference", "min-coverage", "min-shape-coverage",
+    "fail-on-new", "fail-on-missing", "min-calls", "gate-methods", "known-gaps",
+)  # fmt: skip
+JUDGED_BY = "tests/test_interface_use.py::TestInterfaceUse::test_only_expected_methods_were_called"
+_run = pytest.StashKey[Run]()
+_saved = pytest.StashKey[list[str]]()
 _unreadable = pytest.StashKey[set[str]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
     # Here, since pytest does not find pyproject.toml if --testdata is all that it is given.
     config.addinivalue_line("markers", "integration: drives real servers on loopback; run by make integration")
-    config.stash[_usages] = {}
+    if config.getoption("testdata") and not _testdata(config).is_dir():
+        raise pytest.UsageError(f"--testdata: {_testdata(config)} is not a folder")
+    run = config.stash[_run] = Run(_testdata(config), config.getoption("kubernetes_version"))
     config.stash[_unreadable] = set()
-    config.stash[_dumps] = _find_dumps(config)
-    if config.getoption("require_dumps") and not config.stash[_dumps]:
+    if config.getoption("require_dumps") and not run.sources:
         raise pytest.UsageError(
             f"--require-dumps: no dump in {_testdata(config)}: put one there, or name a folder with --testdata"
         )
@@ -47,56 +56,100 @@ def pytest_configure(config: pytest.Config) -> None:
     url = config.getoption("jaeger_url")
     if url and not re.match(r"https?://[^/]", url):
         raise pytest.UsageError(f"--jaeger-url: {url!r} is not a URL such as http://localhost:16686")
-    path = config.getoption("usage_json")
-    if path and (Path(path).is_dir() or not Path(path).absolute().parent.is_dir()):
-        raise pytest.UsageError(f"--usage-json: {path} cannot be written: name a file in a folder that exists")
+    if path := config.getoption("usage_json"):
+        try:
+            saved.check_target(Path(path))
+        except DumpError as error:
+            raise pytest.UsageError(f"--usage-json: {escape(path)} {error}") from None
+    _configure_comparison(config, run)
+
+
+def _configure_comparison(config: pytest.Config, run: Run) -> None:
+    demanded = Gates(
+        min_coverage=config.getoption("min_coverage"),
+        min_shape_coverage=config.getoption("min_shape_coverage"),
+        fail_on_new=config.getoption("fail_on_new"),
+        fail_on_missing=config.getoption("fail_on_missing"),
+        min_calls=config.getoption("min_calls") or 1,
+        methods=config.getoption("gate_methods") or (),
+    )
+    known_gaps = config.getoption("known_gaps")
+    reference = config.getoption("reference")
+    if reference is None:
+        if demanded != Gates() or known_gaps:
+            raise pytest.UsageError("gates need a --reference: a dump or a saved usage to compare with")
+        return
+    path = Path(known_gaps) if known_gaps else PROJECT / gates.KNOWN_GAPS
+    try:
+        run.compare_with(reference, demanded, path if known_gaps or path.exists() else None)
+    except DumpError as error:
+        raise pytest.UsageError(str(error)) from None
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
-    dumps = config.stash[_dumps]
-    if not dumps:
-        return [f'etcd coverage: NO DUMPS in {_testdata(config)}: NOTHING WILL BE JUDGED (README.md, "Collect a dump")']
-    lines = [f"etcd coverage: {len(dumps)} dumps in {_testdata(config)}"]
-    for name, path in dumps.items():
-        release = _release(config, name)
-        size = f"{path.stat().st_size / 1e6:.1f} MB" if path.is_file() else "not a file"
-        lines.append(f"  {name}: {size}" + (f", judged as Kubernetes {release}" if release else ""))
-    options = [
-        f"--{name}={config.getoption(name.replace('-', '_'))}"
-        for name in ("kubernetes-version", "jaeger-url", "usage-json")
-        if config.getoption(name.replace("-", "_"))
-    ]
-    return [*lines, f"  options: {escape(' '.join(options))}"] if options else lines
+    run = config.stash[_run]
+    if not run.sources:
+        return [f'etcd coverage: NO DUMPS in {run.folder}: NOTHING WILL BE JUDGED (README.md, "Collect a dump")']
+    lines = [f"etcd coverage: {len(run.sources)} dumps in {run.folder}"]
+    for name, source in run.sources.items():
+        size = f"{source.path.stat().st_size / 1e6:.1f} MB" if source.path.is_file() else "not a file"
+        release = run.release(name)
+        how = f", judged as Kubernetes {release}" if release else ""
+        lines.append(f"  {name}: {size}{', a saved usage' if saved.is_saved(source.path) else how}")
+    options = " ".join(filter(None, (_in_force(config, name) for name in OPTIONS)))
+    return [*lines, f"  options: {escape(options)}"] if options else lines
+
+
+def _in_force(config: pytest.Config, option: str) -> str:
+    """Return the option as it would be written; empty if it was not given."""
+    value = config.getoption(option.replace("-", "_"))
+    if (not value and value != 0.0) or value is False:
+        return ""
+    if isinstance(value, tuple):
+        value = ",".join(map(gates.short_name, value))
+    if isinstance(value, float):
+        value = f"{value:g}"
+    return f"--{option}" if value is True else f"--{option}={value}"
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "dump" not in metafunc.fixturenames:
         return
-    params = [pytest.param(name, id=name) for name in metafunc.config.stash[_dumps]]
-    if not params:
-        nothing = pytest.mark.skip(reason=f"no dump in {_testdata(metafunc.config)}: nothing was judged")
-        params = [pytest.param("", id="no-dump", marks=nothing)]
+    run = metafunc.config.stash[_run]
+    names, none, reason = list(run.sources), "no-dump", f"no dump in {run.folder}: nothing was judged"
+    if "reference" in metafunc.fixturenames:
+        names = run.subjects()
+        if run.reference is None:
+            none, reason = "no-reference", "no --reference: nothing was compared"
+        elif run.sources:
+            reason = f"no dump in {run.folder} but the reference {run.reference.name}: nothing was compared"
+    nothing = pytest.param("", id=none, marks=pytest.mark.skip(reason=reason))
+    params = [pytest.param(name, id=name) for name in names] or [nothing]
     metafunc.parametrize("dump", params, indirect=True, scope="session")
 
 
 @pytest.fixture(scope="session")
 def dump(request: pytest.FixtureRequest) -> tuple[str, Usage]:
     """Name and usage of each dump in turn, computed when its first test runs and let go after its last."""
-    config = request.config
-    name = request.param
-    found = usage.judge(config.stash[_dumps][name], _release(config, name))
-    config.stash[_usages][name] = found
-    return name, found
+    return request.param, request.config.stash[_run].judge(request.param)
+
+
+@pytest.fixture(scope="session")
+def reference(request: pytest.FixtureRequest) -> Usage:
+    """The usage that others are compared with, computed when the first of them is."""
+    return request.config.stash[_run].reference_usage()
 
 
 class Verdict:
     """What the tests of one dump demand of its usage."""
 
-    def __init__(self, name: str, judged: Usage, config: pytest.Config) -> None:
+    def __init__(self, name: str, judged: Usage, request: pytest.FixtureRequest) -> None:
         self._name = name
         self._usage = judged
-        self._config = config
-        self.kubernetes_version = _release(config, name)
+        self._config = request.config
+        self._run = request.config.stash[_run]
+        self._id = request.node.callspec.id
+        self.kubernetes_version = self._run.release(name)
 
     @property
     def usage(self) -> Usage:
@@ -114,27 +167,46 @@ class Verdict:
         if findings:
             pytest.fail(tables.failure_text(findings, self._config.getoption("jaeger_url")), pytrace=False)
 
+    def expect_covered(self, reference: Usage) -> None:
+        """Fail once with everything that the gates find in the comparison with the reference."""
+        assert self.usage.error is None
+        if reference.error is not None:
+            pytest.fail(reference.error, pytrace=False)
+        folder = self._config.getoption("testdata")
+        text = self._run.failure(
+            self._name,
+            f"{JUDGED_BY}[{self._id}]",
+            [f"--testdata={folder}"] if folder else [],
+            self._config.getoption("jaeger_url"),
+        )
+        if text:
+            pytest.fail(text, pytrace=False)
+
 
 @pytest.fixture
 def verdict(dump: tuple[str, Usage], request: pytest.FixtureRequest) -> Verdict:
     """The verdict on the dump in turn."""
-    return Verdict(*dump, request.config)
+    return Verdict(*dump, request)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     config = session.config
-    judged = config.stash[_usages]
+    run = config.stash[_run]
     if hasattr(config, "workeroutput"):
-        config.workeroutput["usages"] = {name: usage.encode(one) for name, one in judged.items()}
-    elif path := config.getoption("usage_json"):
-        usage.save(Path(path), judged)
+        config.workeroutput["etcd_coverage"] = run.handed_over()
+    elif run.usages and (path := config.getoption("usage_json")):
+        try:
+            config.stash[_saved] = run.save(Path(path)).lines()
+        except OSError as error:
+            config.stash[_saved] = [f"cannot be written, nothing was saved: {error.strerror or error}"]
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
     """Take over what a worker of pytest-xdist computed."""
-    for name, text in getattr(node, "workeroutput", {}).get("usages", {}).items():
-        node.config.stash[_usages][name] = usage.decode(text)
+    if computed := getattr(node, "workeroutput", {}).get("etcd_coverage"):
+        node.config.stash[_run].take_over(**computed)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -142,8 +214,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Keep the tests of a dump on one worker, so that no dump is read twice."""
     from xdist.scheduler import LoadScopeScheduling
 
-    dumps: dict[str, Path] = config.stash[_dumps]
-    by_length = sorted(dumps, key=len, reverse=True)
+    by_length = sorted(config.stash[_run].sources, key=len, reverse=True)
 
     class ByDump(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
@@ -154,9 +225,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    if not config.stash[_dumps]:
-        terminalreporter.line(f"no dumps in {_testdata(config)}: NOTHING WAS JUDGED", yellow=True, bold=True)
-    judged = {name: one for name, one in sorted(config.stash[_usages].items()) if one.error is None}
+    run = config.stash[_run]
+    if not run.sources:
+        terminalreporter.line(f"no dumps in {run.folder}: NOTHING WAS JUDGED", yellow=True, bold=True)
+    judged = {name: one for name, one in sorted(run.usages.items()) if one.error is None}
     verbosity = config.get_verbosity()
     with_tables = {name for name, one in judged.items() if one.findings or verbosity > 0}
     if judged.keys() - with_tables and verbosity == 0:
@@ -173,23 +245,24 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
             continue
         for warning in one.quality.warnings():
             terminalreporter.line(f"warning: {warning}", yellow=True)
+    _summarize_comparisons(terminalreporter, run, verbosity)
+    for line in config.stash.get(_saved, []):
+        terminalreporter.line(f"{escape(config.getoption('usage_json'))}: {line}")
+
+
+def _summarize_comparisons(terminalreporter: pytest.TerminalReporter, run: Run, verbosity: int) -> None:
+    reports = [report for of_kind in terminalreporter.stats.values() for report in of_kind]
+    tests = [report.nodeid for report in reports if isinstance(report, pytest.TestReport)]
+    ran = {test.rpartition("::test_coverage")[2] for test in tests}
+    for name, comparison in run.comparisons().items():
+        assert run.reference is not None
+        terminalreporter.section(f"etcd coverage: {name} against {run.reference.name}")
+        for line in run.comparison_lines(name, comparison, verbose=verbosity > 0, was_tested=f"[{name}]" in ran):
+            terminalreporter.line(line, yellow=line.startswith("warning:"))
+    for line in run.unused_gaps():
+        terminalreporter.line(line, yellow=True)
 
 
 def _testdata(config: pytest.Config) -> Path:
     folder = config.getoption("testdata")
-    return Path(folder) if folder else TESTDATA
-
-
-def _find_dumps(config: pytest.Config) -> dict[str, Path]:
-    """Return each entry of the folder but dotfiles, by its printable name."""
-    folder = _testdata(config)
-    if config.getoption("testdata") and not folder.is_dir():
-        raise pytest.UsageError(f"--testdata: {folder} is not a folder")
-    if not folder.is_dir():
-        return {}
-    return {escape(path.name): path for path in sorted(folder.iterdir()) if not path.name.startswith(".")}
-
-
-def _release(config: pytest.Config, dump: str) -> str:
-    version: str = config.getoption("kubernetes_version") or usage.release_of(dump)
-    return version
+    return Path(folder) if folder else PROJECT / "testdata"

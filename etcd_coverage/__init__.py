@@ -10,6 +10,10 @@ A dump flows down this list; each module imports only modules above it:
 - `reference`: the tables of what is expected: the one file that a contributor edits
 - `contract`: call -> the contract event above it
 - `classify`: calls x reference -> rows, leases, findings
-- `usage`: the result of a dump as a value, saved as JSON
-- `tables`: usage -> text tables
+- `usage`: the result of a dump as a value
+- `compare`: reference usage x subject usage -> covered, missing, new
+- `saved`: usages as files: told from dumps, loaded, brought up to date
+- `gates`: comparison x what is demanded of it -> what fails; known gaps
+- `tables`: usages and comparisons -> text tables
+- `run`: one run of the suite: what is judged, compared and saved
 """

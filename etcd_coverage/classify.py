@@ -6,13 +6,13 @@ All texts in the results are escaped: they may be printed as they are.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
 from etcd_coverage import otlp
 from etcd_coverage.key_pattern import every_pattern, key_pattern
-from etcd_coverage.maps import Example, example_of
+from etcd_coverage.maps import Count, Example, example_of
 from etcd_coverage.reference import GRPC_METHODS, SPECIAL_KEYS, SPECIAL_RESOURCES
 from etcd_coverage.text import escape
 
@@ -47,28 +47,30 @@ NEXT_STEPS = {
 """What to do about a finding, by its id."""
 
 
-class Row(Struct, frozen=True, kw_only=True):
+class Row(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The calls of a gRPC method that share call pattern, key pattern and set args.
 
     ``call_pattern`` is empty where no call pattern matches, ``key_pattern`` the key itself where it has none, and
-    empty for a method without keys. ``args`` are the names of the set columns, in column order.
+    empty for a method without keys. ``args`` are the names of the set columns, in column order. ``example`` is the
+    first of the calls; None if it was not saved.
     """
 
     grpc_method: str
     call_pattern: str
     key_pattern: str
     args: tuple[str, ...]
-    calls: int
-    contract_calls: int
+    calls: Count
+    contract_calls: Count
+    example: Example | None = None
 
 
 class Lease(Struct, frozen=True, kw_only=True):
     """The LeaseGrant calls of a key pattern: transactions that used the leases, and the sum of the TTLs in seconds."""
 
     key_pattern: str
-    uses: int
+    uses: Count
     ttl_seconds: int
-    calls: int
+    calls: Count
 
 
 class Finding(Struct, frozen=True, kw_only=True):
@@ -77,7 +79,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     id: str
     grpc_method: str
     message: str
-    count: int
+    count: Count
     example: Example | None = None
 
 
@@ -107,9 +109,19 @@ class _Group:
         self.example = example_of(call.span)
 
 
-def has_unknown_key(row: Row) -> bool:
-    """Tell whether the row's key has no pattern, so that ``key_pattern`` is the key itself."""
-    return bool(_KEYS[row.grpc_method]) and row.key_pattern not in _PATTERNS
+def has_unknown_key(row: _OfKey) -> bool:
+    """Tell whether the row's key has no pattern, so that ``key_pattern`` is the key itself.
+
+    Rows of a saved usage may be of a method that the reference no longer has: their keys are taken as known.
+    """
+    return bool(_KEYS.get(row.grpc_method)) and row.key_pattern not in _PATTERNS
+
+
+class _OfKey(Protocol):
+    @property
+    def grpc_method(self) -> str: ...
+    @property
+    def key_pattern(self) -> str: ...
 
 
 _KEYS = {method.name: method.key for method in GRPC_METHODS}
@@ -178,6 +190,7 @@ def classify(
             args=args,
             calls=group.calls,
             contract_calls=group.contract_calls,
+            example=group.example,
         )
         rows.append(row)
         if not known:

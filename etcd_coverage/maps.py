@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from etcd_coverage import otlp
 from etcd_coverage.otlp import SERVER, Attributes, DumpError, ResourceSpans, Span
@@ -25,6 +25,10 @@ JAEGER_DEFAULT_TRACES = 100
 
 SpansMap = dict[str, dict[str, Span]]
 """Trace id -> span id -> span; ids are unique only within a trace."""
+
+
+Count = Annotated[int, Meta(ge=0)]
+"""A number of something; checked when a usage is loaded."""
 
 
 class Call(Struct, gc=False):
@@ -49,15 +53,15 @@ class Quality(Struct, kw_only=True):
     reads). ``failed_without_call`` counts those of ``grpc_spans_without_call`` whose status is an error.
     """
 
-    spans: int = 0
-    traces: int = 0
-    skipped_spans: int = 0
-    apiserver_traces: int = 0
-    duplicate_spans: int = 0
+    spans: Count = 0
+    traces: Count = 0
+    skipped_spans: Count = 0
+    apiserver_traces: Count = 0
+    duplicate_spans: Count = 0
     conflicting_spans: list[Example] = []
-    calls_without_parent: int = 0
-    grpc_spans_without_call: int = 0
-    failed_without_call: int = 0
+    calls_without_parent: Count = 0
+    grpc_spans_without_call: Count = 0
+    failed_without_call: Count = 0
 
     def warnings(self) -> list[str]:
         """Return what makes the dump doubtful, a line each."""

@@ -7,9 +7,12 @@ it looks for its root folder, or it would take the folder of ``--testdata DIR`` 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import argparse
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import pytest
 
 
@@ -33,4 +36,58 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="",
         help="show the example trace of each finding as a link to Jaeger",
     )
-    group.addoption("--usage-json", metavar="PATH", help="save what was computed as JSON (docs/usage-format.md)")
+    group.addoption(
+        "--usage-json",
+        metavar="PATH",
+        help="save what was computed as JSON (docs/usage-format.md); what PATH holds of other dumps stays",
+    )
+    group.addoption(
+        "--reference",
+        metavar="PATH",
+        help="compare every other dump with this dump or saved usage (PATH::NAME for one of several in a file)",
+    )
+    group.addoption(
+        "--min-coverage",
+        metavar="PCT",
+        type=_parsed_by("percentage"),
+        help="fail if the rows covered stand for less than PCT %% of the reference's calls",
+    )
+    group.addoption(
+        "--min-shape-coverage",
+        metavar="PCT",
+        type=_parsed_by("percentage"),
+        help="fail if the call shapes covered stand for less than PCT %% of the reference's calls",
+    )
+    group.addoption("--fail-on-new", action="store_true", help="fail if a dump has a row that the reference has not")
+    group.addoption("--fail-on-missing", action="store_true", help="fail if a dump lacks a row of the reference")
+    group.addoption(
+        "--min-calls",
+        metavar="N",
+        type=_parsed_by("number_of_calls"),
+        help="leave rows with fewer than N calls out of the gates",
+    )
+    group.addoption(
+        "--gate-methods",
+        metavar="KV/Txn,...",
+        type=_parsed_by("method_names"),
+        help="hold only these gRPC methods to the gates",
+    )
+    group.addoption(
+        "--known-gaps",
+        metavar="PATH",
+        help="missing rows that do not fail --fail-on-missing (default: known_gaps.toml in the project, if any)",
+    )
+
+
+def _parsed_by(name: str) -> Callable[[str], Any]:
+    """Return the parser of that name as argparse wants it, which is loaded if the option is given."""
+
+    def parsed(text: str) -> Any:
+        from etcd_coverage import gates
+
+        try:
+            return getattr(gates, name)(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return parsed

@@ -1,4 +1,4 @@
-"""The result of a dump as a value: how Kubernetes used etcd, saved and loaded as JSON."""
+"""The result of a dump as a value: how Kubernetes used etcd."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from msgspec import Struct
 from etcd_coverage import classify, maps
 from etcd_coverage.classify import Finding, Lease, Row
 from etcd_coverage.contract import Contracts
-from etcd_coverage.maps import Quality
+from etcd_coverage.maps import Count, Quality
 from etcd_coverage.otlp import DOWNLOAD, DumpError, read_dump
 from etcd_coverage.reference import GRPC_METHODS
 from etcd_coverage.text import escape
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from etcd_coverage.reference import GrpcMethod
-
-FORMAT = 1
-"""Version of the JSON format; see docs/usage-format.md."""
 
 
 class Usage(Struct, kw_only=True):
@@ -34,17 +31,12 @@ class Usage(Struct, kw_only=True):
     incomplete; None if it was.
     """
 
-    calls: dict[str, int] = {}
+    calls: dict[str, Count] = {}
     rows: list[Row] = []
     leases: list[Lease] = []
     findings: list[Finding] = []
     quality: Quality = msgspec.field(default_factory=Quality)
     error: str | None = None
-
-
-class _UsageFile(Struct, kw_only=True):
-    format: int
-    dumps: dict[str, Usage]
 
 
 def judge(path: Path, kubernetes_version: str = "") -> Usage:
@@ -103,12 +95,6 @@ def release_of(name: str) -> str:
     """Return the Kubernetes release that a dump's file name tells, such as "1.36" of kubernetes-1.36.json.gz; or ""."""
     found = re.search(r"kubernetes-(\d+\.\d+)", name)
     return found[1] if found else ""
-
-
-def save(path: Path, usages: dict[str, Usage]) -> None:
-    """Write the usages, by dump name, as JSON in a stable order."""
-    content = msgspec.json.encode(_UsageFile(format=FORMAT, dumps=dict(sorted(usages.items()))))
-    path.write_bytes(msgspec.json.format(content, indent=1) + b"\n")
 
 
 def encode(usage: Usage) -> str:

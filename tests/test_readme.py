@@ -54,7 +54,8 @@ def test_output_is_real() -> None:
 def test_every_option_is_documented(request: pytest.FixtureRequest) -> None:
     group = next(one for one in request.config._parser._groups if one.name == "etcd coverage")
     options = {name for option in group.options for name in option.names()}
-    assert {re.findall(r"--[a-z-]+", row[0])[0] for row in table("Your own dumps go into")} == options
+    rows = table("Your own dumps go into") + table("## Options", (ROOT / "docs" / "coverage.md").read_text())
+    assert sorted(re.findall(r"--[a-z-]+", row[0])[0] for row in rows) == sorted(options)
 
 
 def test_what_is_expected_is_the_reference() -> None:
@@ -148,12 +149,14 @@ def test_files_and_commands_that_are_named_exist(document: Path) -> None:
     }
     tracked |= {folder for path in tracked for folder in path.parents}
     folders = "etcd_coverage|tests|docs|patches|testdata|benchmarks|tools|usage"
-    named = set(re.findall(rf"(?<![\w./$])(?:{folders})/[\w./-]*\w\.(?:py|md|json|sh|yaml|toml|patch)\b", text))
+    named = set(
+        re.findall(rf"(?<![\w./$])(?:{folders})/[\w./-]*\w\.(?:py|md|json(?:\.gz)?|sh|yaml|toml|patch)\b", text)
+    )
     linked = {link.split("#")[0] for link in re.findall(r"\]\(([^):]+)\)", text)}
     gone = {name for name in named if ROOT / name not in tracked}
     gone |= {link for link in linked if link and (document.parent / link).resolve() not in tracked}
     # A user's own dump, ignored by git.
-    assert {name for name in gone - FOREIGN if not re.fullmatch(r"testdata/\w*traces\.json", name)} == set()
+    assert {name for name in gone - FOREIGN if not re.fullmatch(r"testdata/\w*traces\.json(\.gz)?", name)} == set()
     commands = re.findall(r"(?:^|`|&& )make ((?:[a-z0-9-]+ ?)+)", text, re.MULTILINE)
     targets = {target for command in commands for target in command.split()}
     makefile = (ROOT / "Makefile").read_text()

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from etcd_coverage import saved
+from etcd_coverage.usage import judge
 from tests.builder import (
     GET,
     JSON,
@@ -120,19 +122,31 @@ def test_tables_and_usage_are_the_same_under_xdist(run: Run, tmp_path: Path) -> 
         "b.json": ROBUSTNESS.read_bytes(),
         "c.json": "{}",
     }
-    results = [run("-v", f"--usage-json={tmp_path}/0.json", dumps=dumps)]
-    results.append(run("-v", "-n2", f"--usage-json={tmp_path}/2.json", dumps=dumps))
+    reference = f"--reference={ROOT / 'usage' / 'kubernetes-1.37.json'}"
+    options = ("-v", ROOT / "tests" / "test_coverage.py", reference, "--fail-on-missing")
+    earlier = {"z.json": judge(write(tmp_path / "z.json", etcd(complete())))}
+    for name in ("0.json", "2.json"):
+        saved.update(tmp_path / name, earlier)
+    results = [run(*options, f"--usage-json={tmp_path}/0.json", dumps=dumps)]
+    results.append(run(*options, "-n2", f"--usage-json={tmp_path}/2.json", dumps=dumps))
     for result in results:
-        result.assert_outcomes(passed=9, failed=6, skipped=6)
+        result.assert_outcomes(passed=9, failed=8, skipped=7)
         for once in (
+            "--fail-on-missing: 43 rows (1593 calls) of the reference not seen",
             "unexpected 2 calls to method: etcdserverpb.KV/Put",
             "etcdserverpb.Maintenance/HashKV        2      0.05%",
         ):
             assert result.outlines.count(once) == 1
     assert (tmp_path / "0.json").read_text() == (tmp_path / "2.json").read_text()
+    assert json.loads((tmp_path / "2.json").read_text())["comparison"]["subjects"].keys() == {
+        "a.json",
+        "b.json",
+        "z.json",
+    }
+    assert saved.load(tmp_path / "2.json")["z.json"] == earlier["z.json"]
     summaries = []
     for result in results:
-        text = result.stdout.str()
+        text = result.stdout.str().replace("/2.json: ", "/0.json: ")
         summaries.append(text[text.index("\ncalls\n") : text.index("short test summary info")])
     assert summaries[0] == summaries[1]
 
@@ -345,8 +359,8 @@ def test_usage_is_saved_of_what_was_judged(run: Run, tmp_path: Path) -> None:
     dumps: dict[str, JSON | str | bytes] = {"a.json": etcd(complete()), "b.json": "{}", "c.json": etcd(complete())}
     result = run("-k", "a.json or b.json", f"--usage-json={tmp_path}/usage.json", dumps=dumps)
     assert result.ret == 1
-    saved = json.loads((tmp_path / "usage.json").read_text())
-    assert {name: one["error"] is None for name, one in saved["dumps"].items()} == {"a.json": True, "b.json": False}
+    written = json.loads((tmp_path / "usage.json").read_text())
+    assert {name: one["error"] is None for name, one in written["dumps"].items()} == {"a.json": True, "b.json": False}
 
 
 # --- bad input ------------------------------------------------------------------------------------------------------
@@ -424,5 +438,13 @@ def test_help_lists_every_option(run: Run) -> None:
         "--kubernetes-version=X.Y",
         "--jaeger-url=URL",
         "--usage-json=PATH",
+        "--reference=PATH",
+        "--min-coverage=PCT",
+        "--min-shape-coverage=PCT",
+        "--fail-on-new",
+        "--fail-on-missing",
+        "--min-calls=N",
+        "--gate-methods=KV/Txn,...",
+        "--known-gaps=PATH",
     ):
         result.stdout.fnmatch_lines([f"  {option}*"])

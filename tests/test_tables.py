@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from etcd_coverage import tables
 from etcd_coverage.classify import Finding, Lease, Row
+from etcd_coverage.compare import compare
+from etcd_coverage.gates import Gates, judge
 from etcd_coverage.maps import Example, Quality
 from etcd_coverage.reference import GRPC_METHODS
 from etcd_coverage.usage import Usage
@@ -123,3 +125,62 @@ def test_failure_tells_all_findings_with_examples_and_what_to_do() -> None:
         "method-not-called: collect for longer or exercise more; if the release cannot call it, use --kubernetes-version",
     ]
     assert "(http://localhost:16686/trace/a%20b%2Fc)" in tables.failure_text(findings, "http://localhost:16686/")
+
+
+def test_comparison_tables_and_summary() -> None:
+    reference = Usage(
+        calls={RANGE: 13, "etcdserverpb.Lease/LeaseGrant": 2},
+        rows=[
+            row(key="/registry/{resource}/", call_pattern="List", args=("limit", "rangeEnd"), calls=9),
+            row(calls=3),
+            row(key="odd"),
+            row(COMPACT, "Compact", "", args=("rev",), calls=2),
+        ],
+    )
+    subject = Usage(
+        calls={RANGE: 25, "etcdserverpb.Maintenance/Status": 1},
+        rows=[row(calls=1), *(row(key=f"k{number:02}") for number in range(24))],
+    )
+    comparison = compare(reference, subject)
+    (first, of_range), (second, of_compact) = tables.comparison_tables(comparison)
+    assert (first, second) == (RANGE, COMPACT)
+    lines = of_range.splitlines()
+    assert lines[:5] + lines[-4:] == [
+        "method    pattern                      args              reference    percent    subject    percent  status",
+        "--------  ---------------------------  --------------  -----------  ---------  ---------  ---------  --------------",
+        "List      /registry/{resource}/        limit,rangeEnd            9     75.00%          0      0.00%  missing",
+        "Get       /registry/{resource}                                   3     25.00%          1      4.00%  covered",
+        "Get       k00                                                    0      0.00%          1      4.00%  new",
+        "Get       k19                                                    0      0.00%          1      4.00%  new",
+        "          ... and 4 more unknown keys                            0      0.00%          4     16.00%  new",
+        "--------  ---------------------------  --------------  -----------  ---------  ---------  ---------  --------------",
+        "total                                                           12    100.00%         25    100.00%  1 of 2 covered",
+    ]
+    assert of_compact.splitlines()[-1].split() == ["total", "2", "100.00%", "0", "0.00%", "0", "of", "1", "covered"]
+    assert tables.comparison_summary(comparison, reference, subject) == [
+        "call shapes covered: 1 of 3, 21.42% of the reference's calls",
+        "rows covered: 1 of 3, 21.42% of the reference's calls",
+        "note: 1 rows of the reference (1 calls) have no call pattern or an unknown key: left out",
+        "note: Lease/LeaseGrant, compared by its calls alone: 2 in the reference, 0 in the subject",
+        "note: Maintenance/Status, compared by its calls alone: 0 in the reference, 1 in the subject",
+    ]
+
+
+def test_gates_text_without_examples() -> None:
+    reference = Usage(rows=[row(calls=3), row(key="/registry/{resource}/", calls=5)])
+    strict = Gates(min_shape_coverage=100, min_coverage=50)
+    outcome = judge("a.json", compare(reference, Usage()), strict)
+    assert tables.gates_text(
+        outcome, strict, reference, Usage(quality=Quality(calls_without_parent=2))
+    ).splitlines() == [
+        "--min-coverage=50: 0.00% of the reference's calls are covered (0 of 2 rows, 0 of 8 calls)",
+        "--min-shape-coverage=100: 0.00% of the reference's calls are covered (0 of 1 call shapes, 0 of 8 calls)",
+        "missing call shapes, the heaviest first:",
+        "    KV/Range Get(): 8 calls",
+        "missing rows, the heaviest first:",
+        "    KV/Range Get() /registry/{resource}/",
+        "        5 calls, 62.50% of all, no example saved",
+        "    KV/Range Get() /registry/{resource}",
+        "        3 calls, 37.50% of all, no example saved",
+        "may be not recorded rather than not called: 2 calls without parent",
+    ]

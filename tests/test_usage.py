@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from etcd_coverage import usage
 from etcd_coverage.reference import GRPC_METHODS
+from etcd_coverage.saved import update
 from etcd_coverage.usage import can_call, judge, release_of
 from tests.builder import LEASE_GRANT, RANGE, TRACE, TXN, call, complete, dump, etcd, resource, span, write
 
@@ -21,7 +21,7 @@ def test_saved_json_is_the_documented_format(tmp_path: Path) -> None:
     put = {"compare_first_key": "compact_rev_key", "success_first_key": "compact_rev_key", "success_first_lease": 7}
     good = write(tmp_path / "good.json", etcd(calls, call(3, TXN, put)))
     usages = {"z.json": judge(good, "1.36"), "a.json": judge(write(tmp_path / "bad.json", "{}"))}
-    usage.save(tmp_path / "usage.json", usages)
+    update(tmp_path / "usage.json", usages)
     saved = json.loads((tmp_path / "usage.json").read_text())
     example = {"trace_id": TRACE, "span_id": "00000001000000bb"}
     findings = [
@@ -66,6 +66,7 @@ def test_saved_json_is_the_documented_format(tmp_path: Path) -> None:
                 "args": ["limit"],
                 "calls": 1,
                 "contract_calls": 0,
+                "example": example,
             },
             {
                 "grpc_method": TXN,
@@ -74,6 +75,7 @@ def test_saved_json_is_the_documented_format(tmp_path: Path) -> None:
                 "args": ["lease"],
                 "calls": 1,
                 "contract_calls": 0,
+                "example": {"trace_id": TRACE, "span_id": "00000003000000bb"},
             },
         ],
         "leases": [{"key_pattern": "compact_rev_key", "uses": 1, "ttl_seconds": 15, "calls": 1}],
@@ -89,7 +91,7 @@ def test_saved_json_is_the_documented_format(tmp_path: Path) -> None:
 def test_same_dump_gives_the_same_file(tmp_path: Path) -> None:
     path = write(tmp_path / "dump.json", etcd(complete()))
     for name in ("a", "b"):
-        usage.save(tmp_path / name, {"dump.json": judge(path)})
+        update(tmp_path / name, {"dump.json": judge(path)})
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
