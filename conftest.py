@@ -32,10 +32,12 @@ PROJECT = Path(__file__).parent
 OPTIONS = (
     "kubernetes-version", "jaeger-url", "usage-json", "reference", "min-coverage", "min-shape-coverage",
     "fail-on-new", "fail-on-missing", "min-calls", "gate-methods", "known-gaps",
+    "usage-markdown", "usage-html", "usage-summary",
 )  # fmt: skip
 JUDGED_BY = "tests/test_interface_use.py::TestInterfaceUse::test_only_expected_methods_were_called"
 _run = pytest.StashKey[Run]()
 _saved = pytest.StashKey[list[str]]()
+_reports = pytest.StashKey[list[str]]()
 _unreadable = pytest.StashKey[set[str]]()
 
 
@@ -61,6 +63,12 @@ def pytest_configure(config: pytest.Config) -> None:
             saved.check_target(Path(path))
         except DumpError as error:
             raise pytest.UsageError(f"--usage-json: {escape(path)} {error}") from None
+    for option in ("usage-markdown", "usage-html"):
+        target = config.getoption(option.replace("-", "_"))
+        if target and (Path(target).is_dir() or not Path(target).absolute().parent.is_dir()):
+            raise pytest.UsageError(
+                f"--{option}: {escape(target)} cannot be written: name a file in a folder that exists"
+            )
     _configure_comparison(config, run)
 
 
@@ -149,6 +157,8 @@ class Verdict:
         self._config = request.config
         self._run = request.config.stash[_run]
         self._id = request.node.callspec.id
+        self._properties = request.node.user_properties
+        self._properties.append(("dump", name))
         self.kubernetes_version = self._run.release(name)
 
     @property
@@ -164,6 +174,7 @@ class Verdict:
 
     def expect_none(self, findings: Sequence[Finding]) -> None:
         """Fail once with all of the findings, if there are any."""
+        self._properties.append(("findings", len(findings)))
         if findings:
             pytest.fail(tables.failure_text(findings, self._config.getoption("jaeger_url")), pytrace=False)
 
@@ -189,6 +200,8 @@ def verdict(dump: tuple[str, Usage], request: pytest.FixtureRequest) -> Verdict:
     return Verdict(*dump, request)
 
 
+# First, because the JUnit XML is written in this hook too.
+@pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     config = session.config
     run = config.stash[_run]
@@ -200,6 +213,31 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         except OSError as error:
             config.stash[_saved] = [f"cannot be written, nothing was saved: {error.strerror or error}"]
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    if not hasattr(config, "workeroutput"):
+        _report(session, run)
+
+
+def _report(session: pytest.Session, run: Run) -> None:
+    """Write the reports that are wanted, and add properties to the JUnit XML if there is one."""
+    config = session.config
+    writers = [plugin for plugin in config.pluginmanager.get_plugins() if hasattr(plugin, "add_global_property")]
+    paths = [config.getoption(option) for option in ("usage_markdown", "usage_html")]
+    summary = config.getoption("usage_summary")
+    if not (writers or any(paths) or summary):
+        return
+    # Here, since a run without a report needs no template engine.
+    from etcd_coverage import report
+
+    found = run.report(config.getoption("jaeger_url"))
+    for writer in writers:
+        for name, value in report.properties(found).items():
+            writer.add_global_property(name, value)
+    try:
+        written = report.write(found, *paths, step_summary=summary)
+        config.stash[_reports] = [f"usage report written to {escape(str(path))}" for path in written]
+    except OSError as error:
+        config.stash[_reports] = [f"{escape(str(error.filename))}: cannot be written: {error.strerror or error}"]
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -248,6 +286,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     _summarize_comparisons(terminalreporter, run, verbosity)
     for line in config.stash.get(_saved, []):
         terminalreporter.line(f"{escape(config.getoption('usage_json'))}: {line}")
+    for line in config.stash.get(_reports, []):
+        terminalreporter.line(line)
 
 
 def _summarize_comparisons(terminalreporter: pytest.TerminalReporter, run: Run, verbosity: int) -> None:

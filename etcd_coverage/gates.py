@@ -98,15 +98,21 @@ class Outcome(Struct, frozen=True, kw_only=True):
     left_out: list[ComparedRow] = []
 
 
+def _calls(row: ComparedRow) -> int:
+    return row.reference_calls or row.subject_calls
+
+
 def judge(subject: str, comparison: Comparison, gates: Gates, gaps: Sequence[KnownGap] = ()) -> Outcome:
     """Return everything that the gates find in the comparison of the subject of that name."""
     rows = [row for row in comparison.rows if not gates.methods or row.grpc_method in gates.methods]
-    seldom = [row for row in rows if (row.reference_calls or row.subject_calls) < gates.min_calls]
-    counted = [row for row in rows if row not in seldom]
+    seldom = [row for row in rows if _calls(row) < gates.min_calls]
+    counted = [row for row in rows if _calls(row) >= gates.min_calls]
     demanded = [row for row in counted if row.status != NEW]
     missing = _heaviest_first(row for row in demanded if row.status == MISSING)
-    excused = [row for row in missing if any(gap.covers(row, subject) for gap in gaps)]
-    unexcused = [row for row in missing if row not in excused]
+    excused: list[ComparedRow] = []
+    unexcused: list[ComparedRow] = []
+    for row in missing:
+        (excused if any(gap.covers(row, subject) for gap in gaps) else unexcused).append(row)
     new = _heaviest_first(row for row in counted if row.status == NEW)
 
     failures = []

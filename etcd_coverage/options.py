@@ -41,6 +41,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="PATH",
         help="save what was computed as JSON (docs/usage-format.md); what PATH holds of other dumps stays",
     )
+    group.addoption("--usage-html", metavar="PATH", help="write a report as one HTML page (docs/reports.md)")
+    group.addoption("--usage-markdown", metavar="PATH", help="write a report in GitHub's Markdown (docs/reports.md)")
+    group.addoption(
+        "--usage-summary",
+        action="store_true",
+        help="append the Markdown to $GITHUB_STEP_SUMMARY, in a step of GitHub Actions",
+    )
     group.addoption(
         "--reference",
         metavar="PATH",

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from etcd_coverage.compare import Comparison
     from etcd_coverage.gates import Gates, KnownGap, Outcome
+    from etcd_coverage.report import Report
     from etcd_coverage.saved import Saved
     from etcd_coverage.usage import Usage
 
@@ -136,6 +137,33 @@ class Run:
             assert self.reference is not None
             reference = Reference(name=self.reference.name, usage=self.reference_usage(), subjects=self.subjects())
         return saved.update(path, self.usages, reference)
+
+    def report(self, jaeger_url: str = "") -> Report:
+        """Return what reports tell of everything that was judged."""
+        from etcd_coverage.report import Report
+
+        comparisons = self.comparisons()
+        outcomes = {name: self.outcome(name, comparison) for name, comparison in comparisons.items()}
+        return Report(
+            usages=self.usages,
+            releases={name: self.release(name) for name in self.usages},
+            reference=self.reference.name if self.reference else "",
+            comparisons=comparisons,
+            comparison_notes={name: self._notes(name, comparisons[name], outcomes[name]) for name in comparisons},
+            gate_failures={name: outcome.failures for name, outcome in outcomes.items()},
+            jaeger_url=jaeger_url,
+        )
+
+    def _notes(self, name: str, comparison: Comparison, outcome: Outcome) -> list[str]:
+        subject = self.usages[name]
+        notes = [
+            *tables.comparison_notes(self.reference_usage(), subject),
+            *tables.gates_notes(outcome, self._demanded),
+        ]
+        missing = [row for row in comparison.rows if row.status == compare.MISSING]
+        if missing and (reasons := gates.doubts({row.grpc_method for row in missing}, subject)):
+            notes.append(f"what is missing may be not recorded rather than not called: {', '.join(reasons)}")
+        return notes
 
     def handed_over(self) -> dict[str, object]:
         """Return what was computed, as text, for another process of the same version."""

@@ -57,7 +57,7 @@ def method_table(usage: Usage, method: GrpcMethod) -> str:
         return ""
     calls = sum(row.calls for row in rows)
     names = [arg.name for arg in method.args]
-    lines, left_out = _shown(rows)
+    lines, left_out = shown(rows)
     body = [
         [
             row.call_pattern,
@@ -154,18 +154,24 @@ def comparison_tables(comparison: Comparison) -> Iterator[tuple[str, str]]:
 
 def comparison_summary(comparison: Comparison, reference: Usage, subject: Usage) -> list[str]:
     """Return the shares that are covered, and what the comparison leaves out, a line each."""
-    lines = [
-        f"call shapes covered: {_share(comparison.shapes)}",
-        f"rows covered: {_share(comparison.key_patterns)}",
+    return [
+        f"call shapes covered: {share_text(comparison.shapes)}",
+        f"rows covered: {share_text(comparison.key_patterns)}",
+        *(f"note: {note}" for note in comparison_notes(reference, subject)),
     ]
+
+
+def comparison_notes(reference: Usage, subject: Usage) -> list[str]:
+    """Return what a comparison leaves out, a line each."""
+    lines = []
     if rows := compare.left_out(reference):
         calls = sum(row.calls for row in rows)
         lines.append(
-            f"note: {len(rows)} rows of the reference ({calls} calls) have no call pattern or an unknown key: left out"
+            f"{len(rows)} rows of the reference ({calls} calls) have no call pattern or an unknown key: left out"
         )
     without_rows = {method.name for method in GRPC_METHODS if not method.call_patterns}
     lines += [
-        f"note: {short_name(name)}, compared by its calls alone: "
+        f"{short_name(name)}, compared by its calls alone: "
         f"{reference.calls.get(name, 0)} in the reference, {subject.calls.get(name, 0)} in the subject"
         for name in sorted(without_rows & (reference.calls.keys() | subject.calls.keys()))
     ]
@@ -227,7 +233,7 @@ def _listed(title: str, rows: Sequence[ComparedRow], usage: Usage, jaeger_url: s
 def _comparison_table(rows: Sequence[ComparedRow]) -> str:
     in_reference = sum(row.reference_calls for row in rows)
     in_subject = sum(row.subject_calls for row in rows)
-    lines, left_out = _shown(rows)
+    lines, left_out = shown(rows)
     body = [
         [
             row.call_pattern,
@@ -258,17 +264,18 @@ def _comparison_table(rows: Sequence[ComparedRow]) -> str:
     return _table(headers, body, footer, align)
 
 
-def _share(share: Share) -> str:
+def share_text(share: Share) -> str:
+    """Return how much is covered: 13 of 16, 98.21% of the reference's calls."""
     return (
         f"{share.covered} of {share.reference}, {compare.percent_text(share.percent_of_calls)} of the reference's calls"
     )
 
 
-def _shown(rows: Sequence[_Row]) -> tuple[list[_Row], list[_Row]]:
+def shown(rows: Sequence[_Row]) -> tuple[list[_Row], list[_Row]]:
     """Split the rows into those to show and those of unknown keys that are too many."""
-    unknown = [row for row in rows if has_unknown_key(row)]
-    left_out = unknown[UNKNOWN_ROWS:]
-    return [row for row in rows if row not in left_out] if left_out else list(rows), left_out
+    left_out = [row for row in rows if has_unknown_key(row)][UNKNOWN_ROWS:]
+    hidden = set(left_out)
+    return [row for row in rows if row not in hidden], left_out
 
 
 def _left_then_right(columns: int, numbers: int) -> list[str]:

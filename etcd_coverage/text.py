@@ -14,6 +14,15 @@ def escape(text: str) -> str:
     return "".join(map(_escape_character, text))
 
 
+def printable(text: str) -> str:
+    """Return ``text`` with each character that is not printable as an escape; what `escape` made stays as it is."""
+    return (
+        text
+        if text.isprintable()
+        else "".join(char if char.isprintable() else _escape_character(char) for char in text)
+    )
+
+
 def _escape_character(char: str) -> str:
     if char == "\\":
         return "\\\\"

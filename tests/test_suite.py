@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
+from xml.etree import ElementTree
 
 import pytest
 
@@ -20,6 +21,7 @@ from tests.builder import (
     RANGE,
     RANGE_STREAM,
     TXN,
+    WATCH,
     call,
     complete,
     dump,
@@ -448,3 +450,84 @@ def test_help_lists_every_option(run: Run) -> None:
         "--known-gaps=PATH",
     ):
         result.stdout.fnmatch_lines([f"  {option}*"])
+
+
+def test_run_writes_the_same_reports_and_properties_under_xdist(
+    run: Run,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary"))
+    bad = etcd([*complete(), *call(8, RANGE, GET | {"range_begin": "<b>\x1b|"})])
+    pages, texts, junit = [], [], []
+    for workers in ((), ("-n2",)):
+        paths = [tmp_path / f"{len(workers)}.{suffix}" for suffix in ("html", "md", "xml")]
+        options = [f"--usage-html={paths[0]}", f"--usage-markdown={paths[1]}", f"--junitxml={paths[2]}"]
+        result = run(*options, "--usage-summary", *workers, dumps={"bad.json": bad, "good.json": etcd(complete())})
+        result.assert_outcomes(passed=13, failed=1)
+        result.stdout.fnmatch_lines(
+            [f"usage report written to {path}" for path in (paths[1], paths[0], tmp_path / "summary")]
+        )
+        pages.append(paths[0].read_text())
+        texts.append(paths[1].read_text())
+        junit.append(properties_of(paths[2]))
+    assert pages[0] == pages[1]
+    assert texts[0] == texts[1]
+    assert junit[0] == junit[1]
+    assert (tmp_path / "summary").read_text() == "".join(texts)
+    assert "New key pattern detected: &lt;b&gt;\\x1b|" in pages[0]
+    assert "&#60;b&#62;&#92;x1b&#124;" in texts[0]
+    assert junit[0][""]["bad.json:verdict"] == "1 finding"
+    assert junit[0][""]["good.json:verdict"] == "as expected"
+    assert junit[0][""]["good.json:calls"] == "6"
+    assert junit[0][f"test_method_usage[bad.json-{RANGE}]"] == {"dump": "bad.json", "findings": "1"}
+    assert junit[0][f"test_method_usage[good.json-{WATCH}]"] == {"dump": "good.json", "findings": "0"}
+
+
+def properties_of(junit_xml: Path) -> dict[str, dict[str, str]]:
+    """Return the properties of each test by its name, and those of all under the empty name."""
+    suite = ElementTree.parse(junit_xml).find("testsuite")
+    assert suite is not None
+    return {
+        one.get("name", "") if one.tag == "testcase" else "": {
+            item.get("name", ""): item.get("value", "") for item in one.findall("properties/property")
+        }
+        for one in (*suite.findall("testcase"), suite)
+    }
+
+
+@pytest.mark.parametrize("option", ["--usage-html", "--usage-markdown"])
+def test_report_that_cannot_be_written_is_told_before_the_run(run: Run, option: str) -> None:
+    result = run(f"{option}=/nowhere/a", dumps={"a.json": etcd(complete())})
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert [line for line in result.errlines if line] == [
+        f"ERROR: {option}: /nowhere/a cannot be written: name a file in a folder that exists"
+    ]
+
+
+def test_report_that_cannot_be_written_in_the_end_fails_in_a_line(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", "/nowhere/summary")
+    result = run("--usage-summary", dumps={"a.json": etcd(complete())})
+    result.assert_outcomes(passed=7)
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["/nowhere/summary: cannot be written: No such file or directory"])
+
+
+def test_reports_hold_the_comparison_with_its_gates_and_doubts(run: Run, tmp_path: Path) -> None:
+    lacking = [one for one in complete() if not one["spanId"].startswith("00000003000000b")]
+    (tmp_path / "reference.json").write_text(json.dumps(etcd(complete())))
+    result = run(
+        f"--reference={tmp_path}/reference.json", "--fail-on-missing", f"--usage-markdown={tmp_path}/a.md",
+        f"--usage-html={tmp_path}/a.html", ROOT / "tests" / "test_coverage.py", dumps={"a.json": etcd(lacking)},
+    )  # fmt: skip
+    assert result.ret == 1
+    text = (tmp_path / "a.md").read_text()
+    for line in (
+        "Gate failed: `--fail-on-missing: 1 row (1 calls) of the reference not seen`",
+        "- rows covered: 4 of 5, 80.00% of the reference's calls",
+        "Note: `what is missing may be not recorded rather than not called: 1 KV/Txn spans without call`",
+    ):
+        assert line in text.splitlines()
+    page = (tmp_path / "a.html").read_text()
+    assert "<strong>Gate failed:</strong> --fail-on-missing" in page
+    assert "1 failed gate" in page
