@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 
 from etcd_coverage import otlp
 from etcd_coverage.otlp import SERVER, Attributes, DumpError, ResourceSpans, Span
-from etcd_coverage.text import escape
+from etcd_coverage.text import escape, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -22,6 +22,9 @@ LEASE = "success_first_lease"
 
 JAEGER_DEFAULT_TRACES = 100
 """How many traces Jaeger answers at most unless asked for more with ``query.num_traces``."""
+
+MOST_CONFLICTS = 10
+"""How many spans with several contents have a warning of their own."""
 
 SpansMap = dict[str, dict[str, Span]]
 """Trace id -> span id -> span; ids are unique only within a trace."""
@@ -77,8 +80,10 @@ class Quality(Struct, kw_only=True):
             )
         found += [
             f"span {span.span_id} of trace {span.trace_id} came again with another content: the later one counts"
-            for span in self.conflicting_spans
+            for span in self.conflicting_spans[:MOST_CONFLICTS]
         ]
+        if len(self.conflicting_spans) > MOST_CONFLICTS:
+            found.append(f"{len(self.conflicting_spans) - MOST_CONFLICTS} more spans came again with another content")
         return found
 
 
@@ -92,14 +97,16 @@ def spans_map(resources: Iterable[ResourceSpans], quality: Quality) -> SpansMap:
     apiserver: set[str] = set()
     without_id: list[tuple[Span, int]] = []
     again: list[tuple[Span, Span]] = []
-    outside_apiserver: list[list[Span]] = []
+    by_service: defaultdict[str, list[list[Span]]] = defaultdict(list)
     for number, resource in enumerate(resources):
-        service = otlp.service_name(resource)
+        try:
+            service = otlp.service_name(resource)
+        except DumpError as error:
+            raise error.within(f"resourceSpans[{number}]") from None
         if service is None:
             raise DumpError(f"has a resource without service.name: resourceSpans[{number}]; {_EXPORTER}")
         for scope in resource.scope_spans:
-            if service != APISERVER:
-                outside_apiserver.append(scope.spans)
+            by_service[service].append(scope.spans)
             spelled = None
             for span in scope.spans:
                 if span.trace_id != spelled:
@@ -113,7 +120,7 @@ def spans_map(resources: Iterable[ResourceSpans], quality: Quality) -> SpansMap:
                 if not span_id.islower():
                     span_id = span.span_id = same_id(span_id)
                 parent = span.parent_span_id
-                if parent and (not parent.islower() or parent[0] == "0"):
+                if parent and not parent.islower():
                     span.parent_span_id = same_id(parent) if parent.strip("0") else ""
                 if not span_id or not trace_id:
                     without_id.append((span, number))
@@ -132,15 +139,30 @@ def spans_map(resources: Iterable[ResourceSpans], quality: Quality) -> SpansMap:
             raise DumpError(f"has a span without {missing}: {where}; {_EXPORTER}")
     again = [(first, later) for first, later in again if later.trace_id in kept]
     quality.duplicate_spans = len(again)
-    quality.conflicting_spans = [example_of(later) for first, later in again if _content(first) != _content(later)]
+    conflicts = [example_of(later) for first, later in again if _content(first) != _content(later)]
+    quality.conflicting_spans = list(dict.fromkeys(conflicts))
     quality.skipped_spans = quality.spans - sum(map(len, kept.values())) - len(again)
     quality.calls_without_parent = sum(
-        span.parent_span_id != "" and span.parent_span_id not in kept[span.trace_id] and not is_grpc_span(span)
-        for scope in outside_apiserver
-        for span in scope
-        if span.trace_id in kept
+        _lost_calls(scopes, kept) for service, scopes in by_service.items() if service != APISERVER
     )
     return kept
+
+
+def _lost_calls(scopes: list[list[Span]], kept: SpansMap) -> int:
+    """Count a service's spans whose parent is not in the dump; such spans are calls if the service answers gRPC."""
+    lost = 0
+    answers = False
+    for scope in scopes:
+        for span in scope:
+            trace = kept.get(span.trace_id)
+            # Of several copies of a span the one in the map counts.
+            if trace is None or trace.get(span.span_id) is not span:
+                continue
+            if is_grpc_span(span):
+                answers = True
+            elif span.parent_span_id and span.parent_span_id not in trace:
+                lost += 1
+    return lost if answers else 0
 
 
 _EXPORTER = "OTLP demands it: check what exported these traces"
@@ -212,5 +234,5 @@ def _content(span: Span) -> tuple[object, ...]:
 
 
 def example_of(span: Span) -> Example:
-    """Return the ids of the span, escaped."""
-    return Example(escape(span.trace_id), escape(span.span_id))
+    """Return the ids of the span, escaped; an id is 16 or 32 characters, so more than 80 are cut."""
+    return Example(escape(shorten(span.trace_id, 80)), escape(shorten(span.span_id, 80)))

@@ -1,4 +1,4 @@
-"""The suite's options.
+"""The suite's options: what they are, what they ask for, the files that they want written.
 
 The installed project registers this module as a pytest plugin: pytest has to know that an option takes a value before
 it looks for its root folder, or it would take the folder of ``--testdata DIR`` for one
@@ -8,12 +8,16 @@ it looks for its root folder, or it would take the folder of ``--testdata DIR`` 
 from __future__ import annotations
 
 import argparse
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import pytest
+
+    from etcd_coverage.run import Run
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -98,3 +102,100 @@ def _parsed_by(name: str) -> Callable[[str], Any]:
             raise argparse.ArgumentTypeError(str(error)) from None
 
     return parsed
+
+
+def checked_run(given: argparse.Namespace, project: Path) -> Run:
+    """Return what the options ask for; raise `DumpError`, a whole line, if one of them cannot be met."""
+    from etcd_coverage import gates, saved
+    from etcd_coverage.otlp import DumpError
+    from etcd_coverage.run import Run
+    from etcd_coverage.text import escape
+
+    folder = Path(given.testdata) if given.testdata else project / "testdata"
+    if given.testdata and not folder.is_dir():
+        raise DumpError(f"--testdata: {escape(given.testdata)} is not a folder")
+    try:
+        run = Run(folder, given.kubernetes_version)
+    except OSError as error:
+        raise DumpError(f"--testdata: {escape(str(folder))} cannot be read: {error.strerror}") from None
+    if given.require_dumps and not run.sources:
+        raise DumpError(f"--require-dumps: no dump in {run.place}: put one there, or name a folder with --testdata")
+    if given.kubernetes_version and not re.fullmatch(r"\d+\.\d+", given.kubernetes_version, re.ASCII):
+        raise DumpError(f"--kubernetes-version: {given.kubernetes_version!r} is not a release such as 1.37")
+    if given.jaeger_url and not re.match(r"https?://[^/]", given.jaeger_url):
+        raise DumpError(f"--jaeger-url: {given.jaeger_url!r} is not a URL such as http://localhost:16686")
+    if given.usage_json:
+        try:
+            saved.check_target(Path(given.usage_json))
+        except DumpError as error:
+            raise DumpError(f"--usage-json: {escape(given.usage_json)} {error}") from None
+    for option, target in (("--usage-markdown", given.usage_markdown), ("--usage-html", given.usage_html)):
+        if target and (Path(target).is_dir() or not Path(target).absolute().parent.is_dir()):
+            raise DumpError(f"{option}: {escape(target)} cannot be written: name a file in a folder that exists")
+    demanded = gates.Gates(
+        min_coverage=given.min_coverage,
+        min_shape_coverage=given.min_shape_coverage,
+        fail_on_new=given.fail_on_new,
+        fail_on_missing=given.fail_on_missing,
+        min_calls=given.min_calls or 1,
+        methods=given.gate_methods or (),
+    )
+    if given.reference is not None:
+        path = Path(given.known_gaps) if given.known_gaps else project / gates.KNOWN_GAPS
+        run.compare_with(given.reference, demanded, path if given.known_gaps or path.exists() else None)
+    elif demanded != gates.Gates() or given.known_gaps:
+        raise DumpError("gates need a --reference: a dump or a saved usage to compare with")
+    return run
+
+
+_SHOWN = (
+    "kubernetes-version", "jaeger-url", "usage-json", "reference", "min-coverage", "min-shape-coverage",
+    "fail-on-new", "fail-on-missing", "min-calls", "gate-methods", "known-gaps",
+)  # fmt: skip
+
+
+def in_force(given: argparse.Namespace) -> str:
+    """Return the options that were given, as they could be written; empty without any."""
+    from etcd_coverage.gates import short_name
+    from etcd_coverage.text import escape
+
+    shown = []
+    for name in _SHOWN:
+        value = getattr(given, name.replace("-", "_"))
+        if value is True:
+            shown.append(f"--{name}")
+        elif isinstance(value, tuple) and value:
+            shown.append(f"--{name}={','.join(map(short_name, value))}")
+        elif isinstance(value, float):
+            shown.append(f"--{name}={value:g}")
+        elif value:
+            shown.append(f"--{name}={value}")
+    return escape(" ".join(shown))
+
+
+def write(given: argparse.Namespace, run: Run) -> tuple[list[str], bool]:
+    """Write the files that were asked for; return what became of each, a line each, and whether one failed."""
+    from etcd_coverage.text import escape
+
+    lines = []
+    failed = False
+    if given.usage_json and run.usages:
+        try:
+            lines = [f"{escape(given.usage_json)}: {line}" for line in run.save(Path(given.usage_json)).lines()]
+        except OSError as error:
+            reason = error.strerror or error
+            lines = [f"{escape(given.usage_json)}: cannot be written, nothing was saved: {reason}"]
+            failed = True
+    if given.usage_markdown or given.usage_html or given.usage_summary:
+        # Here, since a run without a report needs no template engine.
+        from etcd_coverage import report
+
+        try:
+            written = report.write(
+                run.report(given.jaeger_url), given.usage_markdown, given.usage_html, step_summary=given.usage_summary
+            )
+            lines += [f"usage report written to {escape(str(path))}" for path in written]
+        except OSError as error:
+            lines.append(f"{escape(str(error.filename))}: cannot be written: {error.strerror or error}")
+            failed = True
+    return lines, failed

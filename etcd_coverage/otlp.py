@@ -16,10 +16,9 @@ import codecs
 import functools
 import gzip
 import json
-import math
 import mmap
+import os
 import re
-import shutil
 import stat
 import tempfile
 import zlib
@@ -29,7 +28,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal, NoReturn, c
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-from etcd_coverage.text import escape, shorten
+from etcd_coverage.text import escape, quote, shorten
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,10 +52,17 @@ DOWNLOAD = "python -m etcd_coverage.jaeger"
 class DumpError(Exception):
     """Why a file cannot be judged: one line that says what is wrong, where, and what to do next."""
 
+    def within(self, place: str) -> DumpError:
+        """Return the same error with the place before it."""
+        return type(self)(f"{place}: {self}")
+
 
 _NO_ITEMS = Raw(b"[]")
+_NOTHING = Raw(b"{}")
 
-# A field of this type refuses any value that a dump could hold, which sends its resource to json_format.
+_Enum = Annotated[int, Meta(ge=-(2**31), lt=2**31)]
+
+# A field of this type refuses any value that a dump could hold, which sends its span or resource to json_format.
 _OtherSpelling = Literal["\0"] | UnsetType
 
 
@@ -70,10 +76,10 @@ class Span(Struct, gc=False, rename="camel"):
     span_id: str = ""
     parent_span_id: str = ""
     name: str = ""
-    kind: Annotated[int, Meta(ge=-(2**31), lt=2**31)] = 0
+    kind: _Enum = 0
     attributes: Raw = _NO_ITEMS
     events: Raw = _NO_ITEMS
-    status: Raw = Raw(b"{}")
+    status: Raw = _NOTHING
     snake_trace_id: _OtherSpelling = msgspec.field(name="trace_id", default=UNSET)
     snake_span_id: _OtherSpelling = msgspec.field(name="span_id", default=UNSET)
     snake_parent_span_id: _OtherSpelling = msgspec.field(name="parent_span_id", default=UNSET)
@@ -88,7 +94,7 @@ class ScopeSpans(Struct, gc=False):
 class ResourceSpans(Struct, gc=False, rename="camel"):
     """The spans of one resource; see `service_name`."""
 
-    resource: Raw = Raw(b"{}")
+    resource: Raw = _NOTHING
     scope_spans: list[ScopeSpans] = []
     snake_scope_spans: _OtherSpelling = msgspec.field(name="scope_spans", default=UNSET)
     old_spans: _OtherSpelling = msgspec.field(name="instrumentationLibrarySpans", default=UNSET)
@@ -119,11 +125,12 @@ class _Event(Struct, gc=False):
 
 
 class _Status(Struct):
-    code: int = 0
+    code: _Enum = 0
 
 
 _dump_decoder = msgspec.json.Decoder(_Dump)
 _resource_spans_decoder = msgspec.json.Decoder(ResourceSpans)
+_span_decoder = msgspec.json.Decoder(Span)
 _resource_decoder = msgspec.json.Decoder(_Resource)
 _attributes_decoder = msgspec.json.Decoder(list[_KeyValue])
 _events_decoder = msgspec.json.Decoder(list[_Event])
@@ -160,10 +167,13 @@ def service_name(resource_spans: ResourceSpans) -> str | None:
 
 @functools.lru_cache(maxsize=1024)  # a dump repeats few resources many thousand times
 def _service_name(resource: bytes) -> str | None:
-    pairs = _decode_part(resource, _resource_decoder, "Resource", "a resource").attributes
-    for pair in pairs:
+    where = "a resource"
+    for pair in _decode_part(resource, _resource_decoder, "ResourceSpans", "resource", where).attributes:
         if pair.key == "service.name":
-            value = _value(pair.value, "service.name of a resource")
+            value = pair.value.get("stringValue")
+            if not isinstance(value, str):
+                canonical = _canonical(msgspec.to_builtins(pair), "KeyValue", f"{where}: service.name")
+                value = _value(canonical.get("value", {}), pair.value, f"{where}: service.name")
             return value if isinstance(value, str) else ""
     return None
 
@@ -183,7 +193,13 @@ def attributes(span: Span) -> Attributes:
             if (member == "stringValue" and type(value) is str) or (member == "boolValue" and type(value) is bool):
                 found[key] = value
             # 18 digits always fit into 64 bits.
-            elif member == "intValue" and type(value) is str and len(value) <= 18 and value.isdecimal():
+            elif (
+                member == "intValue"
+                and type(value) is str
+                and len(value) <= 18
+                and value.isascii()
+                and value.isdecimal()
+            ):
                 found[key] = int(value)
             else:
                 return _attributes_in_another_spelling(span)
@@ -213,22 +229,23 @@ def event_names(span: Span) -> list[str]:
     """Return the names of the span's events, in order."""
     if span.events is _NO_ITEMS:
         return []
-    events = _decode_field(span, "events", span.events, _events_decoder)
+    events = _decode_part(bytes(span.events), _events_decoder, "Span", "events", describe(span))
     return [event.name for event in events]
 
 
 def failed(span: Span) -> bool:
     """Tell whether the span's status is an error."""
-    status: _Status = _decode_field(span, "status", span.status, _status_decoder)
+    status: _Status = _decode_part(bytes(span.status), _status_decoder, "Span", "status", describe(span))
     return status.code == STATUS_ERROR
 
 
 def describe(span: Span) -> str:
     """Return the span's ids, escaped, as errors print them."""
-    return f"span {escape(shorten(span.span_id, 80))} of trace {escape(shorten(span.trace_id, 80))}"
+    span_id, trace_id = (escape(shorten(identifier, 80)) or "(no id)" for identifier in (span.span_id, span.trace_id))
+    return f"span {span_id} of trace {trace_id}"
 
 
-# --- one value in a spelling that the typed decoders refuse ---------------------------------------------------------
+# --- one field in a spelling that the typed decoders refuse ---------------------------------------------------------
 
 
 def _attributes_in_another_spelling(span: Span) -> Attributes:
@@ -240,45 +257,32 @@ def _attributes_in_another_spelling(span: Span) -> Attributes:
     found: Attributes = {}
     for number, pair in enumerate(pairs):
         key = pair.get("key") if isinstance(pair, dict) else None
-        name = f'"{escape(shorten(key, 80))}"' if isinstance(key, str) else f"number {number}"
+        name = quote(key) if isinstance(key, str) else f"number {number}"
         where = f"{describe(span)}: attribute {name}"
-        key = _canonical(pair, "KeyValue", where).get("key", "")
-        if key not in found:
-            found[key] = _value(pair.get("value"), where)
+        canonical = _canonical(pair, "KeyValue", where)
+        if canonical.get("key", "") not in found:
+            found[canonical.get("key", "")] = _value(canonical.get("value", {}), pair.get("value"), where)
     return found
 
 
-def _value(spelled: Any, where: str) -> AttributeValue:
-    """Return the value of any spelling that the protobuf JSON mapping knows, by json_format's verdict."""
-    canonical = _canonical(spelled, "AnyValue", where)
-    if "stringValue" in canonical:
-        return cast("str", canonical["stringValue"])
-    if "intValue" in canonical:
-        return int(canonical["intValue"])
-    if "boolValue" in canonical:
-        return cast("bool", canonical["boolValue"])
-    # json_format ignores members that it does not know, but then nobody has read the value.
+def _value(canonical: dict[str, Any], spelled: Any, where: str) -> AttributeValue:
+    # What OTLP does not know is dropped, but then nobody has read the value.
     if not canonical and spelled and any(value is not None for value in spelled.values()):
         raise _unknown_form(f"{where} is {_excerpt(spelled)}")
+    for member in ("stringValue", "intValue", "boolValue"):
+        if member in canonical:
+            return cast("AttributeValue", canonical[member])
     return None
 
 
-def _decode_field(span: Span, field: str, raw: Raw, decoder: msgspec.json.Decoder[Any]) -> Any:
+def _decode_part(raw: bytes, decoder: msgspec.json.Decoder[Any], message: str, field: str, where: str) -> Any:
+    """Decode one field of a message, typed or else by json_format's verdict."""
     try:
         return decoder.decode(raw)
     except (msgspec.ValidationError, RecursionError):
-        value = _loads(bytes(raw), describe(span))
-        empty: dict[str, Any] = {"events": [], "status": {}}
-        canonical = _canonical({field: value}, "Span", describe(span)).get(field, empty[field])
-        return decoder.decode(msgspec.json.encode(canonical))
-
-
-def _decode_part(raw: bytes, decoder: msgspec.json.Decoder[Any], message: str, where: str) -> Any:
-    try:
-        return decoder.decode(raw)
-    except (msgspec.ValidationError, RecursionError):
-        canonical = _canonical(_loads(raw, where), message, where)
-        return decoder.decode(msgspec.json.encode(canonical))
+        canonical = _canonical({field: _loads(raw, where)}, message, where)
+        empty: dict[str, Any] = {"events": [], "status": {}, "resource": {}}
+        return decoder.decode(msgspec.json.encode(canonical.get(field, empty[field])))
 
 
 # --- a dump in a spelling that the typed decoder refuses ------------------------------------------------------------
@@ -290,7 +294,7 @@ def _read_resource_by_resource(data: memoryview) -> list[ResourceSpans]:
         top = msgspec.json.decode(data, type=dict[str, Raw])
     except msgspec.ValidationError:
         raise DumpError(f"is JSON, but not a dump: it starts with {_start(data)}; {_EXPECTED}") from None
-    if "error" in top:
+    if "error" in top and bytes(top["error"]) != b"null":
         _refuse_jaeger_error(bytes(top["error"]))
     if "result" not in top:
         if "resourceSpans" in top or "resource_spans" in top:
@@ -298,15 +302,11 @@ def _read_resource_by_resource(data: memoryview) -> list[ResourceSpans]:
         elif "data" in top:
             hint = "it looks like Jaeger's old /api/traces: ask /api/v3/traces"
         else:
-            names = ", ".join(f'"{escape(shorten(name, 40))}"' for name in list(top)[:5]) or "nothing"
-            hint = f"it holds {names}"
+            hint = f"it holds {', '.join(map(quote, list(top)[:5])) or 'nothing'}"
         raise DumpError(f'is JSON without "result": {hint}; {_EXPECTED}')
     try:
         result = msgspec.json.decode(top["result"], type=dict[str, Raw] | None) or {}
-        spelled = [result[name] for name in ("resourceSpans", "resource_spans") if name in result]
-        if len(spelled) > 1:
-            raise _unknown_form("its result has both resourceSpans and resource_spans")
-        resources = (msgspec.json.decode(spelled[0], type=list[Raw] | None) or []) if spelled else []
+        resources = _list(result, "resourceSpans", "resource_spans", "its result")
     except msgspec.ValidationError:
         raise DumpError(f"is JSON of another shape: its result has no list of resourceSpans; {_EXPECTED}") from None
     return [_read_resource(raw, f"resourceSpans[{number}]") for number, raw in enumerate(resources)]
@@ -317,87 +317,114 @@ def _read_resource(raw: Raw, where: str) -> ResourceSpans:
         return _resource_spans_decoder.decode(raw)
     except (msgspec.ValidationError, RecursionError):
         pass
-    value = _loads(bytes(raw), where)
-    ids = _take_ids(value, where)
-    canonical = _canonical(value, "ResourceSpans", where)
-    spans = [span for scope in canonical.get("scopeSpans", []) for span in scope.get("spans", [])]
-    for span, (own_ids, kind) in zip(spans, ids, strict=True):
-        # json_format drops names that it does not know, and cuts fractions off.
-        dropped = kind not in (None, 0, "0", "SPAN_KIND_UNSPECIFIED") and "kind" not in span
-        if dropped or isinstance(kind, float):
-            identifier = escape(own_ids.get("spanId", ""))
-            raise _unknown_form(f"{where}: span {identifier} has the kind {_excerpt(kind)}")
-        span.update(own_ids)
-    return _resource_spans_decoder.decode(msgspec.json.encode(canonical))
+    try:
+        members = msgspec.json.decode(raw, type=dict[str, Raw])
+        for name in ("instrumentationLibrarySpans", "instrumentation_library_spans"):
+            if name in members:
+                raise DumpError(
+                    f"{where} holds {name}, which OTLP dropped in 2022: export the traces with a newer collector"
+                )
+        found = ResourceSpans(members.get("resource", _NOTHING))
+        for scope in _list(members, "scopeSpans", "scope_spans", where):
+            spans = _list(msgspec.json.decode(scope, type=dict[str, Raw]), "spans", "spans", where)
+            found.scope_spans.append(ScopeSpans([_read_span(span, where) for span in spans]))
+    except msgspec.ValidationError as error:
+        raise _unknown_form(f"{where}: {_one_line(str(error))}") from None
+    return found
 
 
-def _take_ids(resource: Any, where: str) -> list[tuple[dict[str, str], Any]]:
-    """Remove and return each span's ids (json_format would read hex as base64), and return its kind beside them.
-
-    Shapes that are not OTLP's are left for json_format to refuse.
-    """
-    taken: list[tuple[dict[str, str], Any]] = []
-    if not isinstance(resource, dict):
-        return taken
-    for name in ("instrumentationLibrarySpans", "instrumentation_library_spans"):
-        if name in resource:
-            raise DumpError(
-                f"{where} holds {name}, which OTLP dropped in 2022: export the traces with a newer collector"
-            )
-    for scope in _children(resource, "scopeSpans", "scope_spans", where):
-        for span in _children(scope, "spans", "spans", where):
-            ids: dict[str, str] = {}
-            for name, snake in (
-                ("traceId", "trace_id"),
-                ("spanId", "span_id"),
-                ("parentSpanId", "parent_span_id"),
-            ):
-                spelled = [span.pop(key) for key in (name, snake) if key in span]
-                if len(spelled) > 1:
-                    raise _unknown_form(f"{where} has a span with both {name} and {snake}")
-                if spelled and spelled[0] is not None:
-                    if not isinstance(spelled[0], str):
-                        raise _unknown_form(f"{where} has a span whose {name} is {_excerpt(spelled[0])}, not a string")
-                    ids[name] = spelled[0]
-            taken.append((ids, span.get("kind")))
-    return taken
+def _read_span(raw: Raw, where: str) -> Span:
+    """Return one span; one in another spelling costs a hundred times the time, so it is told from its neighbours."""
+    try:
+        return _span_decoder.decode(raw)
+    except (msgspec.ValidationError, RecursionError):
+        canonical = _canonical(_loads(bytes(raw), where), "Span", f"{where}: a span")
+        return _span_decoder.decode(msgspec.json.encode(canonical))
 
 
-def _children(parent: dict[str, Any], name: str, snake: str, where: str) -> list[dict[str, Any]]:
-    if name != snake and name in parent and snake in parent:
+def _list(members: dict[str, Raw], name: str, snake: str, where: str) -> list[Raw]:
+    """Return the items of a list that may be spelled in two ways; empty if it is absent or null."""
+    spelled = [members[key] for key in dict.fromkeys((name, snake)) if key in members]
+    if len(spelled) > 1:
         raise _unknown_form(f"{where} has both {name} and {snake}")
-    children = parent.get(name, parent.get(snake))
-    if not isinstance(children, list):
-        return []
-    return [child for child in children if isinstance(child, dict)]
+    return (msgspec.json.decode(spelled[0], type=list[Raw] | None) or []) if spelled else []
 
 
 def _canonical(value: Any, message: str, where: str) -> dict[str, Any]:
-    """Return ``value`` in the canonical spelling of the protobuf JSON mapping; raise `DumpError` if it is none."""
+    """Return a message in the canonical spelling of the protobuf JSON mapping; raise `DumpError` if it is none.
+
+    Integers and enums become numbers. Ids stay as they are spelled, since OTLP writes them in hex, which json_format
+    would take for base64; fields that OTLP does not know are left out.
+    """
     # Imported here: real dumps do not need it, and it would be a tenth of the start-up time.
     from google.protobuf import json_format
     from opentelemetry.proto.common.v1 import common_pb2
-    from opentelemetry.proto.resource.v1 import resource_pb2
     from opentelemetry.proto.trace.v1 import trace_pb2
 
     types: dict[str, type[Message]] = {
-        "AnyValue": common_pb2.AnyValue,
         "KeyValue": common_pb2.KeyValue,
-        "Resource": resource_pb2.Resource,
         "ResourceSpans": trace_pb2.ResourceSpans,
         "Span": trace_pb2.Span,
     }
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise _unknown_form(f"{where} is {_excerpt(value)}, not an object")
     try:
-        parsed = json_format.ParseDict(value, types[message](), ignore_unknown_fields=True)
+        canonical: dict[str, Any] = _message(value, types[message].DESCRIPTOR, where)
+        without_ids = {name: one for name, one in canonical.items() if name not in _IDS}
+        json_format.ParseDict(without_ids, types[message]())
     except RecursionError:
         raise DumpError(f"{where}: {_TOO_DEEP}") from None
-    except (json_format.ParseError, TypeError, ValueError, AttributeError) as error:
+    except (json_format.ParseError, TypeError, ValueError) as error:
         raise _unknown_form(f"{where}: {_one_line(str(error))}") from None
-    return json_format.MessageToDict(parsed, use_integers_for_enums=True)
+    return canonical
+
+
+_IDS = ("traceId", "spanId", "parentSpanId")
+
+
+def _message(value: Any, descriptor: Any, where: str) -> dict[str, Any]:
+    """Check what json_format is lenient about: a text or a list for an object, and numbers in odd spellings."""
+    if not isinstance(value, dict):
+        raise _unknown_form(f"{where} is {_excerpt(value)}, not an object")
+    canonical = {}
+    for field in descriptor.fields:
+        # Ids of links: nobody reads them, and they are hex too.
+        if field.name == "links":
+            continue
+        spelled = [value[name] for name in dict.fromkeys((field.json_name, field.name)) if name in value]
+        if len(spelled) > 1:
+            raise _unknown_form(f"{where} has both {field.json_name} and {field.name}")
+        if not spelled or spelled[0] is None:
+            continue
+        inside = f"{where}: {field.json_name}"
+        if not field.is_repeated:
+            canonical[field.json_name] = _field(spelled[0], field, inside)
+        elif isinstance(spelled[0], list):
+            canonical[field.json_name] = [_field(one, field, inside) for one in spelled[0]]
+        else:
+            raise _unknown_form(f"{inside} is {_excerpt(spelled[0])}, not a list")
+    return canonical
+
+
+def _field(value: Any, field: Any, where: str) -> Any:
+    if field.message_type is not None:
+        return _message(value, field.message_type, where)
+    if field.type == field.TYPE_BYTES and not isinstance(value, str):
+        raise _unknown_form(f"{where} is {_excerpt(value)}, not a string")
+    if field.type == field.TYPE_ENUM and isinstance(value, str) and value in field.enum_type.values_by_name:
+        return field.enum_type.values_by_name[value].number
+    if field.type in (field.TYPE_DOUBLE, field.TYPE_STRING, field.TYPE_BYTES, field.TYPE_BOOL):
+        return float(value) if isinstance(value, Decimal) else value
+    # The rest are integers: as a number or as a number in a string, with a value that is whole.
+    number = value
+    if isinstance(value, str) and _NUMBER.fullmatch(value):
+        number = Decimal(value)
+    if isinstance(number, Decimal) and number.adjusted() < 20 and number == number.to_integral_value():
+        number = int(number)
+    if type(number) is not int or (field.type == field.TYPE_ENUM and not -(2**31) <= number < 2**31):
+        raise _unknown_form(f"{where} is {_excerpt(value)}")
+    return number
+
+
+_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?", re.ASCII)
 
 
 def _unknown_form(what: str) -> DumpError:
@@ -405,23 +432,16 @@ def _unknown_form(what: str) -> DumpError:
 
 
 def _loads(raw: bytes, where: str) -> Any:
-    """Return the JSON value, strictly: no NaN, no integer through a float, no key twice in an object."""
+    """Return the JSON value, its numbers as exact Decimals."""
     try:
-        return json.loads(raw, parse_float=_exact_number, object_pairs_hook=functools.partial(_unique, where))
+        return json.loads(raw, parse_float=Decimal, parse_int=_integer)
     except RecursionError:
         raise DumpError(f"{where}: {_TOO_DEEP}") from None
 
 
-def _exact_number(text: str) -> int | float:
-    number = float(text)
-    return int(Decimal(text)) if math.isfinite(number) and number.is_integer() and abs(number) < 2**64 else number
-
-
-def _unique(where: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise _unknown_form(f"{where} has an object with the same key twice")
-    return found
+def _integer(text: str) -> int | Decimal:
+    # int() refuses thousands of digits, https://docs.python.org/3/library/stdtypes.html#int-max-str-digits
+    return int(text) if len(text) < 30 else Decimal(text)
 
 
 # --- files, and why they are none -----------------------------------------------------------------------------------
@@ -437,6 +457,9 @@ _OTHER_COMPRESSIONS = {
     b"PK\x03\x04": "zip",
 }
 _CHUNK = 1 << 18
+# Real dumps shrink to a twelfth. A file that unpacks to much more is not worth the disk.
+_BOMB = 1 << 28
+_BOMB_RATIO = 100
 
 
 def _map(path: Path) -> memoryview:
@@ -463,16 +486,22 @@ def _map(path: Path) -> memoryview:
 def _map_gzip(file: BinaryIO) -> memoryview:
     try:
         with gzip.open(file) as unpacked, tempfile.TemporaryFile() as plain:
-            head = unpacked.read(_CHUNK)
-            _check_start(head)
-            plain.write(head)
-            shutil.copyfileobj(unpacked, plain, _CHUNK)
+            most = max(_BOMB, _BOMB_RATIO * os.fstat(file.fileno()).st_size)
+            chunk = unpacked.read(_CHUNK)
+            _check_start(chunk)
+            while chunk:
+                plain.write(chunk)
+                if plain.tell() > most:
+                    raise DumpError(f"is a gzip file that unpacks to over {_BOMB_RATIO} times its size: no dump does")
+                chunk = unpacked.read(_CHUNK)
             plain.flush()
             return memoryview(mmap.mmap(plain.fileno(), 0, access=mmap.ACCESS_READ))
     except EOFError:
         raise DumpError(f"is a gzip file that was cut off: {_AGAIN}") from None
     except (gzip.BadGzipFile, zlib.error) as error:
         raise DumpError(f"is a broken gzip file ({error}): {_AGAIN}") from None
+    except OSError as error:
+        raise DumpError(f"cannot be unpacked: {error.strerror}; free space in {tempfile.gettempdir()}") from None
 
 
 def _check_start(head: bytes) -> None:
@@ -480,12 +509,12 @@ def _check_start(head: bytes) -> None:
     for magic, name in _OTHER_COMPRESSIONS.items():
         if head.startswith(magic):
             raise DumpError(f"is compressed with {name}: unpack it first, only gzip is read directly")
-    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        raise DumpError("is UTF-16 text: save it as UTF-8, as JSON demands")
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, b"\0\0\xfe\xff")) or head[:4].count(0) > 1:
+        raise DumpError("is UTF-16 or UTF-32 text: save it as UTF-8, as JSON demands")
     start = head.removeprefix(codecs.BOM_UTF8).lstrip(b" \t\r\n")
-    if not start:
+    if not start and len(head) < _CHUNK:
         raise DumpError(f"is empty: {_AGAIN}")
-    if start[:1] in b"{[":
+    if start[:1] in (b"", b"{", b"["):
         return
     if start.startswith(b"<"):
         raise DumpError(f"is HTML or XML, not a dump ({_start(start)}): some other server answered, check the URL")
@@ -510,7 +539,7 @@ def _check_utf8(data: memoryview) -> None:
 
 def _refuse_malformed(data: memoryview, message: str) -> NoReturn:
     for escaped in re.finditer(_ESCAPE, data):
-        if escaped["lone"]:
+        if escaped["lone"] and escaped.end() + len("\\u0000") <= len(data):
             lone = escaped[0].decode("ascii", "replace")
             at = escaped.start()
             raise DumpError(f"has an unpaired surrogate {lone!r} at byte {at}: no UTF-8 text has one; {_AGAIN}")
@@ -519,6 +548,7 @@ def _refuse_malformed(data: memoryview, message: str) -> NoReturn:
         raise DumpError(f"is truncated JSON: it ends at byte {len(data)} in the middle; {_AGAIN}")
     at = int(found[1])
     if "trailing characters" in message:
+        at -= 1  # msgspec counts the character that it stumbled on
         raise DumpError(f"has more after the end of its JSON, at byte {at} ({_start(data[at:])}); {_AGAIN}")
     reason = message.removeprefix("JSON is malformed: ").replace(found[0], "").strip()
     raise DumpError(f"is not JSON: {reason} at byte {at} ({_start(data[at:])}); {_AGAIN}")
@@ -533,23 +563,25 @@ _ESCAPE = re.compile(
 
 def _refuse_jaeger_error(raw: bytes) -> NoReturn:
     """Say what Jaeger answered in place of a dump, and which request would have worked."""
-    body = json.loads(raw) if len(raw) < _CHUNK else None
-    message = (
-        escape(shorten(str(body.get("message", body)), 300)) if isinstance(body, dict) else _start(memoryview(raw))
-    )
-    code = f" {body['httpCode']}" if isinstance(body, dict) and isinstance(body.get("httpCode"), int) else ""
-    hints = {
-        "No traces found": "ask for a window that holds traces, and check query.service_name",
-        "search depth": "ask for query.num_traces above 0 and no more than Jaeger's max_traces",
-        "are required": "ask with query.start_time_min and query.start_time_max",
-        "malformed parameter": "write times as RFC 3339, such as 2026-08-30T12:00:00Z",
-    }
-    hint = next((hint for part, hint in hints.items() if part in message), "mend the request")
+    body = _loads(raw, "an error of Jaeger")
+    told = body.get("message") if isinstance(body, dict) else None
+    message = escape(shorten(told, 300)) if isinstance(told, str) else _start(raw)
+    number = body.get("httpCode") if isinstance(body, dict) else None
+    code = f" {number}" if type(number) is int else ""
+    hint = next((hint for part, hint in _JAEGER_HINTS.items() if part in message), "mend the request")
     raise DumpError(f"is an error{code} that Jaeger answered, not a dump: {message}; {hint}, or use {DOWNLOAD}")
 
 
+_JAEGER_HINTS = {
+    "No traces found": "ask for a window that holds traces, and check query.service_name",
+    "search depth": "ask for query.num_traces above 0 and no more than Jaeger's max_traces",
+    "are required": "ask with query.start_time_min and query.start_time_max",
+    "malformed parameter": "write times as RFC 3339, such as 2026-08-30T12:00:00Z",
+}
+
+
 def _start(data: bytes | memoryview) -> str:
-    return f'"{escape(bytes(data[:60]).decode("utf-8", "replace"))}"'
+    return quote(bytes(data[:60]).decode("utf-8", "replace"))
 
 
 def _excerpt(value: Any) -> str:

@@ -10,7 +10,7 @@ from etcd_coverage.saved import Reference, Source
 from etcd_coverage.text import escape
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
     from pathlib import Path
 
     from etcd_coverage.compare import Comparison
@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from etcd_coverage.report import Report
     from etcd_coverage.saved import Saved
     from etcd_coverage.usage import Usage
+
+
+def ascii_id(name: str) -> str:
+    """Return the name as pytest writes it into test ids: as Python writes it into ASCII sources."""
+    return name.encode("unicode_escape").decode()
 
 
 class Run:
@@ -28,7 +33,7 @@ class Run:
     """
 
     def __init__(self, folder: Path, kubernetes_version: str = "") -> None:
-        self.folder = folder
+        self.place = escape(str(folder))
         self.usages: dict[str, Usage] = {}
         self.sources: dict[str, Source] = {}
         self.reference: Source | None = None
@@ -39,6 +44,51 @@ class Run:
         if folder.is_dir():
             paths = [path for path in sorted(folder.iterdir()) if not path.name.startswith(".")]
             self.sources = {source.name: source for path in paths for source in saved.sources(path)}
+
+    def header(self) -> list[str]:
+        """Return the lines that tell what will be judged."""
+        if not self.sources:
+            return [f'etcd coverage: NO DUMPS in {self.place}: NOTHING WILL BE JUDGED (README.md, "Collect a dump")']
+        lines = [f"etcd coverage: {len(self.sources)} dumps in {self.place}"]
+        for name, source in self.sources.items():
+            size = f"{source.path.stat().st_size / 1e6:.1f} MB" if source.path.is_file() else "not a file"
+            release = self.release(name)
+            how = f", judged as Kubernetes {release}" if release else ""
+            lines.append(f"  {name}: {size}{', a saved usage' if saved.is_saved(source.path) else how}")
+        return lines
+
+    def summary(self, verbosity: int, compared: Collection[str]) -> Iterator[tuple[str, str]]:
+        """Yield what was found: kind ("section", "line" or "warning") and text.
+
+        Tables are told from ``verbosity`` 1 on, and of what failed. ``compared`` names the dumps whose comparison was
+        tested, as they stand in test ids.
+        """
+        if not self.sources:
+            yield "warning", f"no dumps in {self.place}: NOTHING WAS JUDGED"
+        judged = {name: one for name, one in sorted(self.usages.items()) if one.error is None}
+        with_tables = {name for name, one in judged.items() if one.findings or verbosity > 0}
+        if judged.keys() - with_tables and verbosity == 0:
+            yield "section", "etcd coverage (-v shows the tables)"
+        for name, one in judged.items():
+            if name in with_tables:
+                yield "section", f"etcd coverage: {name}"
+                for title, table in tables.tables(one):
+                    yield "line", f"{title}\n{table}\n"
+                yield "line", f"data quality: {tables.quality_line(one.quality)}"
+            elif verbosity == 0:
+                yield "line", f"{name}: {tables.quality_line(one.quality)}"
+            else:
+                continue
+            for warning in one.quality.warnings():
+                yield "warning", f"warning: {warning}"
+        for name, comparison in self.comparisons().items():
+            assert self.reference is not None
+            yield "section", f"etcd coverage: {name} against {self.reference.name}"
+            was_tested = ascii_id(name) in compared
+            for line in self.comparison_lines(name, comparison, verbose=verbosity > 0, was_tested=was_tested):
+                yield "warning" if line.startswith("warning:") else "line", line
+        for line in self.unused_gaps():
+            yield "warning", line
 
     def compare_with(self, reference: str, demanded: Gates, known_gaps: Path | None) -> None:
         """Take what the text names as reference, and hold every other dump to the gates.
@@ -53,7 +103,7 @@ class Run:
         if saved.is_saved(self.reference.path) and (problem := self.reference_usage().error):
             raise DumpError(f"--reference: {problem}")
         if demanded.are_set and not self.subjects():
-            raise DumpError(f"--reference: there is no dump in {self.folder} to compare with {self.reference.name}")
+            raise DumpError(f"--reference: there is no dump in {self.place} to compare with {self.reference.name}")
         self._gates = demanded
         if known_gaps is not None:
             try:
@@ -137,6 +187,12 @@ class Run:
             assert self.reference is not None
             reference = Reference(name=self.reference.name, usage=self.reference_usage(), subjects=self.subjects())
         return saved.update(path, self.usages, reference)
+
+    def properties(self) -> dict[str, str]:
+        """Return counts and verdicts for the JUnit XML."""
+        from etcd_coverage import report
+
+        return report.properties(self.report())
 
     def report(self, jaeger_url: str = "") -> Report:
         """Return what reports tell of everything that was judged."""

@@ -42,7 +42,7 @@ def calls_table(usage: Usage) -> str:
     """Return the table of the server spans per gRPC method, the most called first."""
     total = sum(usage.calls.values())
     rows = [
-        [name, str(count), percent(count, total)]
+        [shorten(name, KEY_WIDTH), str(count), percent(count, total)]
         for name, count in sorted(usage.calls.items(), key=lambda item: (-item[1], item[0]))
     ]
     return _table(

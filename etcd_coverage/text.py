@@ -9,9 +9,13 @@ def escape(text: str) -> str:
     Control characters, ANSI sequences, bidirectional overrides and lone surrogates become ``\x1b``, ``\u202e`` and
     the like. Different texts stay different.
     """
-    if text.isprintable() and "\\" not in text:
+    if text.isprintable() and "\\" not in text and text == text.strip():
         return text
-    return "".join(map(_escape_character, text))
+    # Spaces at the ends would be lost in a table.
+    inside = text.strip(" ")
+    start = len(text) - len(text.lstrip(" ")) if inside else 0
+    end = len(text) - start - len(inside)
+    return "\\x20" * start + "".join(map(_escape_character, inside)) + "\\x20" * end
 
 
 def printable(text: str) -> str:
@@ -32,6 +36,11 @@ def _escape_character(char: str) -> str:
     if code <= 0xFF:
         return f"\\x{code:02x}"
     return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
+
+
+def quote(text: str) -> str:
+    """Return ``text`` escaped, cut to 80 characters and in quotes, to be read in a sentence."""
+    return f'"{escape(shorten(text, 80))}"'
 
 
 def shorten(text: str, width: int) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from etcd_coverage.classify import Finding, Lease
+from etcd_coverage.classify import Finding, Lease, has_unknown_key
 from etcd_coverage.maps import Example
 from etcd_coverage.usage import Usage, judge
 from tests.builder import (
@@ -171,7 +171,9 @@ def test_same_unknown_key_in_two_rows_is_one_finding(tmp_path: Path) -> None:
         tmp_path, call(1, RANGE, GET | {"range_begin": "k"}), call(2, RANGE, GET | {"range_begin": "k", "rev": 1})
     )
     assert len(usage.rows) == 2
-    assert [(finding.message, finding.count) for finding in findings(usage)] == [("New key pattern detected: k", 2)]
+    assert [(one.message, one.count, one.example) for one in findings(usage)] == [
+        ("New key pattern detected: k", 2, ONE)
+    ]
 
 
 def test_missing_key_is_an_unknown_pattern(tmp_path: Path) -> None:
@@ -257,6 +259,32 @@ def test_lease_with_a_finding_is_not_counted(
 def test_same_finding_of_two_leases_is_told_once(tmp_path: Path) -> None:
     usage = judged(tmp_path, call(1, LEASE_GRANT, {}), call(2, LEASE_GRANT, {}))
     assert [(finding.message, finding.count) for finding in findings(usage)] == [("Lease without ID", 2)]
+
+
+def test_id_and_ttl_of_another_type_or_zero_are_there(tmp_path: Path) -> None:
+    """Absent is what counts: of another type they read 0."""
+    usage = judged(
+        tmp_path, call(1, LEASE_GRANT, {"id": "7", "ttl": "15"}), call(2, LEASE_GRANT, {"id": 0, "ttl": 0}), txn(3, 0)
+    )
+    assert usage.leases == [Lease(key_pattern=POD_PATTERN, uses=2, ttl_seconds=0, calls=2)]
+    assert [finding for finding in findings(usage) if finding.grpc_method == LEASE_GRANT] == []
+
+
+def test_server_span_alone_is_no_call(tmp_path: Path) -> None:
+    usage = judged(tmp_path, call(1, RANGE, GET)[:1])
+    assert usage.calls == {RANGE: 1}
+    assert usage.rows == []
+    assert f'expected "{RANGE}" method to be called at least once' in [finding.message for finding in usage.findings]
+
+
+def test_calls_are_sorted_by_name(tmp_path: Path) -> None:
+    usage = judged(tmp_path, call(1, WATCH, WATCH_PODS), call(2, TXN, PUT), call(3, RANGE, GET))
+    assert list(usage.calls) == [RANGE, TXN, WATCH]
+
+
+def test_row_of_a_method_without_keys_has_no_unknown_key(tmp_path: Path) -> None:
+    usage = judged(tmp_path, call(1, COMPACT, {"rev": 1}), call(2, RANGE, GET), call(3, RANGE, {}))
+    assert [has_unknown_key(row) for row in usage.rows] == [True, False, False]
 
 
 def test_leases_are_summed_by_key_pattern(tmp_path: Path) -> None:

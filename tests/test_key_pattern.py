@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from etcd_coverage.key_pattern import every_pattern, key_pattern
+from etcd_coverage.key_pattern import SpecialResource, every_pattern, key_pattern
 from etcd_coverage.reference import SPECIAL_KEYS, SPECIAL_RESOURCES
 
 VALID = {
@@ -68,6 +68,11 @@ INVALID = [
     "/registry/services/specs/default/web/x",
     "/registry/events/default/web/",
 ]
+
+
+def test_special_resource_may_have_a_dot_in_its_name() -> None:
+    special = SpecialResource(name="a.b", reason="-", example=("", ""))
+    assert key_pattern("/registry/a.b/web", [], [special]) == "/registry/a.b/{name}"
 
 
 def pattern_of(key: str) -> str | None:

@@ -199,6 +199,60 @@ def test_server_span_without_call_is_told_and_whether_it_failed(tmp_path: Path) 
     assert (quality.grpc_spans_without_call, quality.failed_without_call) == (3, 2)
 
 
+@pytest.mark.parametrize(
+    ("field", "other"),
+    [
+        ("attributes", attributes(GET | {"rev": 1})),
+        ("events", [{"name": "x"}]),
+        ("status", {"code": 2}),
+        ("kind", 3),
+        ("name", "other"),
+        ("parentSpanId", "00000000000000ff"),
+    ],
+)
+def test_copy_that_differs_in_any_field_that_is_read_is_told(tmp_path: Path, field: str, other: object) -> None:
+    server, child = call(1, RANGE, GET)
+    _, _, quality = read(tmp_path, etcd([server, child, child | {field: other}]))
+    assert quality.conflicting_spans == [Example(TRACE, child["spanId"])]
+
+
+def test_many_conflicting_copies_have_few_warnings(tmp_path: Path) -> None:
+    copies = [span(f"{number:016x}", name=name) for number in range(1, 31) for name in "aba"]
+    _, _, quality = read(tmp_path, etcd(copies))
+    assert len(quality.conflicting_spans) == 30
+    assert [line for line in quality.warnings() if "again" in line][10:] == [
+        "20 more spans came again with another content"
+    ]
+
+
+def test_duplicates_among_skipped_spans_do_not_count(tmp_path: Path) -> None:
+    kept = resource([span("00000000000000cc"), *call(1, RANGE, GET)], service="apiserver")
+    skipped = in_trace(OTHER, call(2, RANGE, GET))
+    _, _, quality = read(tmp_path, dump(kept, resource(skipped), resource(skipped)))
+    assert (quality.spans, quality.skipped_spans, quality.duplicate_spans) == (7, 4, 0)
+
+
+def test_lost_call_counts_once_however_often_it_came(tmp_path: Path) -> None:
+    lost = span("00000000000000cc", "00000000000000dd")
+    _, _, quality = read(tmp_path, etcd(call(1, RANGE, GET), [lost, lost, lost]))
+    assert quality.calls_without_parent == 1
+    found = lost | {"parentSpanId": "00000001000000aa"}
+    _, _, quality = read(tmp_path, etcd(call(1, RANGE, GET), [lost, found]))
+    assert quality.calls_without_parent == 0
+
+
+def test_span_without_parent_of_a_service_that_answers_no_call_is_none(tmp_path: Path) -> None:
+    lost = resource([span("00000000000000cc", "00000000000000dd")], service="kubelet")
+    _, _, quality = read(tmp_path, dump(resource(call(1, RANGE, GET)), lost))
+    assert quality.calls_without_parent == 0
+
+
+def test_long_ids_are_cut_where_they_are_told(tmp_path: Path) -> None:
+    long = "x" * 100_000
+    _, _, quality = read(tmp_path, etcd([span(long, name="a"), span(long, name="b")]))
+    assert max(map(len, quality.warnings())) < 300
+
+
 @pytest.mark.parametrize(("traces", "warned"), [(99, False), (100, True), (101, False)])
 def test_exactly_a_hundred_traces_are_a_warning(tmp_path: Path, traces: int, warned: bool) -> None:
     _, _, quality = read(tmp_path, etcd(*(in_trace(f"{n:032x}", call(1, RANGE, GET)) for n in range(1, traces + 1))))

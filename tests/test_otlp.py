@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from etcd_coverage import otlp
 from etcd_coverage.otlp import DumpError, read_dump
+from etcd_coverage.usage import judge
 from tests.builder import GET, JSON, RANGE, TRACE, call, dump, etcd, resource, span, value, write
 
 if TYPE_CHECKING:
@@ -255,6 +257,13 @@ def test_integer_of_a_float_beyond_2_53_is_exact(tmp_path: Path) -> None:
         {"stringValue": "a", "intValue": "1"},
         {"addedIn2030": 1},
         {"addedIn2030": {"deep": [1]}},
+        {"intValue": "1_000"},
+        {"intValue": "\u0661"},
+        {"intValue": "+1"},
+        {"intValue": "1\n"},
+        {"kvlistValue": {"values": ["abc"]}},
+        {"arrayValue": "abc"},
+        {"intValue": "1", "int_value": "1"},
         "a",
         5,
         ["a"],
@@ -269,7 +278,9 @@ def test_attribute_that_otlp_does_not_know_is_named(tmp_path: Path, wrong: objec
 
 
 @pytest.mark.parametrize(
-    "wrong", ["SPAN_KIND_OTHER", "server", "1099511627776", 2**40, 1.5, [2], {"a": 2}], ids=json.dumps
+    "wrong",
+    ["SPAN_KIND_OTHER", "server", "1099511627776", 2**40, 1.5, [2], {"a": 2}, True, False, " 2", "0_2"],
+    ids=json.dumps,
 )
 def test_kind_that_otlp_does_not_know_is_an_error(tmp_path: Path, wrong: object) -> None:
     path = write(tmp_path / "dump.json", etcd([span("00000000000000aa", kind=wrong)]))
@@ -292,6 +303,114 @@ def test_span_that_is_none_is_an_error(tmp_path: Path, wrong: JSON, told: str) -
     with pytest.raises(DumpError, match=r"resourceSpans\[1\]") as error:
         read_dump(path)
     assert told in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("number", "read"),
+    [
+        ("9223372036854775807.0", 2**63 - 1),
+        ("9.223372036854775807e18", 2**63 - 1),
+        ("1e3", 1000),
+        ("-0.0", 0),
+        ('"1e3"', 1000),
+        ("1.0000000000000000000001", None),
+        ("9223372036854775808.0", None),
+        ("1e999999999", None),
+        ("9" * 5000, None),
+    ],
+)
+def test_integers_are_exact_in_every_spelling(tmp_path: Path, number: str, read: int | None) -> None:
+    text = json.dumps(etcd([span("00000000000000aa", attributes={"k": 1})])).replace('"1"', number)
+    path = write(tmp_path / "dump.json", text)
+    if read is None:
+        with pytest.raises(DumpError, match='attribute "k"'):
+            ours(path)
+    else:
+        assert ours(path)[0][1][0][5] == {"k": read}
+
+
+def test_number_of_thousands_of_digits_that_nobody_reads_is_no_error(tmp_path: Path) -> None:
+    text = json.dumps(etcd([span("00000000000000aa", kind="SPAN_KIND_SERVER", x="DIGITS")]))
+    assert len(ours(write(tmp_path / "dump.json", text.replace('"DIGITS"', "9" * 5000)))) == 1
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"scopeSpans": ["abc"]},
+        {"scopeSpans": [[]]},
+        {"scopeSpans": {}},
+        {"scopeSpans": [{"spans": ["abc"]}]},
+        {"scopeSpans": [{"spans": [[]]}]},
+        {"scopeSpans": [{"spans": [None]}]},
+        {"scopeSpans": [{"spans": "abc"}]},
+        {"scopeSpans": [], "scope_spans": []},
+        {"resource": "abc", "scopeSpans": []},
+        {"resource": {"attributes": ["abc"]}, "scopeSpans": []},
+        {"resource": {"attributes": [None]}, "scopeSpans": []},
+        {"resource": {"attributes": [{"key": "service.name", "value": ["etcd"]}]}, "scopeSpans": []},
+        {"resource": {"attributes": [{"key": "service.name", "value": {"intValue": "x"}}]}, "scopeSpans": []},
+        {"scopeSpans": [], "instrumentationLibrarySpans": []},
+    ],
+    ids=json.dumps,
+)
+def test_resource_in_a_form_that_otlp_does_not_know_is_an_error(tmp_path: Path, wrong: JSON) -> None:
+    judged = judge(write(tmp_path / "dump.json", dump(resource(call(1, RANGE, GET)), resource([]) | wrong)))
+    assert judged.error is not None
+    assert "resourceSpans[1]" in judged.error
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"attributes": [None]},
+        {"attributes": ["abc"]},
+        {"attributes": "abc"},
+        {"events": ["contract.Get"]},
+        {"events": [[]]},
+        {"events": {}},
+        {"events": [{"name": 5}]},
+    ],
+    ids=json.dumps,
+)
+def test_call_in_a_form_that_otlp_does_not_know_is_an_error(tmp_path: Path, wrong: JSON) -> None:
+    server, child = call(1, RANGE, GET)
+    judged = judge(write(tmp_path / "dump.json", etcd([server, child | wrong])))
+    assert judged.error is not None
+    assert f"span {child['spanId']} of trace {TRACE}" in judged.error
+
+
+@pytest.mark.parametrize(
+    "wrong", ["STATUS_CODE_ERROR", [], {"code": "x"}, {"code": True}, {"code": 2.5}, {"code": 2**40}]
+)
+def test_status_in_a_form_that_otlp_does_not_know_is_an_error(tmp_path: Path, wrong: object) -> None:
+    judged = judge(write(tmp_path / "dump.json", etcd(call(1, RANGE, GET, status=wrong)[:1])))
+    assert judged.error is not None
+    assert "a form that OTLP does not know" in judged.error
+
+
+def test_null_stands_for_the_default(tmp_path: Path) -> None:
+    fields = ("parentSpanId", "attributes", "events", "status", "kind", "name")
+    nulls = span("00000000000000aa") | dict.fromkeys(fields)
+    content = dump(resource([nulls]), {"resource": None, "scopeSpans": None})
+    (_, [read]), (_, none) = ours(write(tmp_path / "dump.json", content))
+    assert read == (TRACE, "00000000000000aa", "", "", 0, {}, [], False)
+    assert none == []
+
+
+def test_one_odd_span_costs_its_neighbours_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slowly: list[object] = []
+    read_slowly = otlp._canonical
+
+    def canonical(value: Any, message: str, where: str) -> Any:
+        slowly.append(value)
+        return read_slowly(value, message, where)
+
+    monkeypatch.setattr(otlp, "_canonical", canonical)
+    spans = [span(f"{number:016x}", kind="SPAN_KIND_INTERNAL" if number == 7 else 1) for number in range(1, 100)]
+    (read,) = read_dump(write(tmp_path / "dump.json", etcd(spans)))
+    assert {one.kind for one in read.scope_spans[0].spans} == {1}
+    assert len(slowly) == 1
 
 
 @pytest.mark.parametrize("name", ["instrumentationLibrarySpans", "instrumentation_library_spans"])
@@ -360,6 +479,8 @@ BAD = {
     "zip": (b"PK\x03\x04\x00", "compressed with zip"),
     "binary": (b"\x7fELF\x02\x01\x01" + bytes(100), "is a binary file"),
     "UTF-16": (GOOD.decode().encode("utf-16"), "UTF-16"),
+    "UTF-16 without a mark": (GOOD.decode().encode("utf-16-le"), "UTF-16"),
+    "UTF-32": (GOOD.decode().encode("utf-32"), "UTF-16 or UTF-32"),
     "invalid UTF-8 in a name": (in_name(b"a\xffb"), "not valid UTF-8: byte 0xff at offset"),
     "invalid UTF-8 in a field that nobody reads": (GOOD[:-1] + b',"x": "\xc3"}', "not valid UTF-8: byte 0xc3"),
     "UTF-8 cut in a character": (GOOD[:-1] + b',"x": "\xc3', "not valid UTF-8: byte 0xc3"),
@@ -381,6 +502,46 @@ def test_bad_file_is_told_in_one_printable_line(tmp_path: Path, content: bytes, 
     assert told in line
     assert line.isprintable()
     assert len(line) < 500
+
+
+def test_file_cut_inside_a_surrogate_pair_is_truncated(tmp_path: Path) -> None:
+    start = GOOD[: GOOD.index(b'"name": "range"')]
+    for end in (b'"name": "\\ud83d', b'"name": "\\ud83d\\u', b'"name": "\\ud83d\\ude0'):
+        with pytest.raises(DumpError, match="truncated"):
+            read_dump(write(tmp_path / "dump.json", start + end))
+
+
+def test_characters_may_lie_across_chunks(tmp_path: Path) -> None:
+    for shift in range(4):
+        text = GOOD.decode()[:-1] + f', "x": "{"a" * shift}{"😀é" * 100_000}"}}'
+        assert len(ours(write(tmp_path / "dump.json", text))) == 1
+
+
+def test_more_white_space_than_a_chunk_is_no_empty_file(tmp_path: Path) -> None:
+    blank = b" " * (1 << 20)
+    assert len(ours(write(tmp_path / "dump.json", blank + GOOD))) == 1
+    assert len(ours(write(tmp_path / "dump.json.gz", blank + GOOD))) == 1
+
+
+def test_rest_after_the_end_is_shown_from_its_first_character(tmp_path: Path) -> None:
+    with pytest.raises(DumpError, match=rf'at byte {len(GOOD)} \("xyz"\)'):
+        read_dump(write(tmp_path / "dump.json", GOOD + b"xyz"))
+
+
+def test_null_error_beside_a_result_is_none(tmp_path: Path) -> None:
+    assert len(ours(write(tmp_path / "dump.json", GOOD[:-1] + b',"error":null}'))) == 1
+
+
+def test_gzip_that_unpacks_to_far_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(otlp, "_BOMB", 1 << 20)
+    with pytest.raises(DumpError, match="unpacks to over 100 times its size"):
+        read_dump(write(tmp_path / "dump.json.gz", b"{" + b" " * (4 << 20)))
+
+
+def test_full_disk_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "TemporaryFile", lambda: open("/dev/full", "wb", buffering=0))  # noqa: PTH123, SIM115
+    with pytest.raises(DumpError, match="cannot be unpacked: No space left on device; free space in"):
+        read_dump(write(tmp_path / "dump.json.gz", GOOD))
 
 
 def test_surrogate_pair_is_no_lone_one(tmp_path: Path) -> None:
@@ -405,7 +566,8 @@ def test_error_that_jaeger_answered_is_told(body: str, told: tuple[str, ...]) ->
 
 
 def test_unusual_error_of_jaeger_is_told_in_one_line(tmp_path: Path) -> None:
-    for body in ('{"error": "text"}', '{"error": {"message": ["\\u001b[31m"]}}', '{"error": null}', '{"error": 5}'):
+    numbers = '{"error": {"httpCode": true}}', '{"error": {"httpCode": %s, "message": "x"}}' % ("1" * 5000)
+    for body in ('{"error": "text"}', '{"error": {"message": ["\\u001b[31m"]}}', '{"error": 5}', *numbers):
         with pytest.raises(DumpError, match="Jaeger answered") as error:
             read_dump(write(tmp_path / "dump.json", body))
         assert str(error.value).isprintable()
@@ -436,6 +598,7 @@ def test_unreadable_file(tmp_path: Path) -> None:
 import os
 from pathlib import Path
 from etcd_coverage.otlp import DumpError, read_dump
+from etcd_coverage.usage import judge
 if os.getuid() == 0:
     os.setuid(65534)
 try:

@@ -164,7 +164,8 @@ FINDINGS = {
         call(8, RANGE, GET | {"range_begin": "k"}),
         "test_method_usage[key.json-etcdserverpb.KV/Range]",
         "New key pattern detected: k",
-        "if Kubernetes may use it, add a SpecialResource to etcd_coverage/reference.py",
+        "if Kubernetes may use it, add a SpecialResource to etcd_coverage/reference.py; "
+        "of a lease without one pattern, see which transactions used it",
     ),
     "call.json": (
         call(8, RANGE_STREAM, GET),
@@ -189,7 +190,8 @@ FINDINGS = {
         call(8, LEASE_GRANT, {"id": 8, "ttl": 1}),
         "test_lease_grant[lease-unused.json]",
         "New key pattern detected: no pattern found",
-        "if Kubernetes may use it, add a SpecialResource to etcd_coverage/reference.py",
+        "if Kubernetes may use it, add a SpecialResource to etcd_coverage/reference.py; "
+        "of a lease without one pattern, see which transactions used it",
     ),
 }
 

@@ -8,6 +8,7 @@ from etcd_coverage.compare import compare
 from etcd_coverage.gates import Gates, judge
 from etcd_coverage.maps import Example, Quality
 from etcd_coverage.reference import GRPC_METHODS
+from etcd_coverage.text import escape
 from etcd_coverage.usage import Usage
 from tests.builder import COMPACT, RANGE, TXN
 
@@ -68,6 +69,15 @@ def test_nothing_has_no_table_but_calls() -> None:
     assert tables.calls_table(Usage()).splitlines()[-1].split() == ["total", "0", "0.00%"]
 
 
+def test_keys_that_differ_by_a_space_look_different() -> None:
+    assert [escape(key) for key in ("k", "k ", " k", "  ", "a b")] == ["k", "k\\x20", "\\x20k", "\\x20\\x20", "a b"]
+
+
+def test_long_method_is_cut() -> None:
+    table = tables.calls_table(Usage(calls={"etcdserverpb." + "x" * 3000: 1}))
+    assert max(map(len, table.splitlines())) < 150
+
+
 def test_percent_of_nothing_is_zero() -> None:
     assert tables.percent(0, 0) == "0.00%"
     assert tables.percent(1, 3) == "33.33%"
@@ -82,7 +92,7 @@ def test_number_like_and_long_text_stays_as_it_is() -> None:
 
 
 def test_twenty_unknown_keys_are_shown_and_the_rest_is_counted() -> None:
-    unknown = [row(key=f"key{number:02}", calls=2) for number in range(23)]
+    unknown = [row(key=f"key{number:02}", calls=2, contract_calls=1, args=("limit",)) for number in range(23)]
     usage = Usage(
         rows=[row(key="/registry/{api-group}/{resource}/{namespace}/{name}"), *unknown, row(key="compact_rev_key")]
     )
@@ -91,7 +101,7 @@ def test_twenty_unknown_keys_are_shown_and_the_rest_is_counted() -> None:
     assert shown[:21] == ["/registry/{api-group}/{resource}/{namespace}/{name}", *(f"key{n:02}" for n in range(20))]
     assert shown[21] == "compact_rev_key"
     assert lines[22].split() == ["...", "and", "3", "more", "unknown", "keys", "6", "12.50%"]
-    assert footer.split()[-2:] == ["48", "100.00%"]
+    assert footer.split() == ["total", "46", "0", "0", "0", "0", "23", "48", "100.00%"]
 
 
 def test_quality_line() -> None:
@@ -121,7 +131,8 @@ def test_failure_tells_all_findings_with_examples_and_what_to_do() -> None:
         "expected it",
         "New key pattern detected: l",
         "    1 calls, for example trace a b/c span 0c",
-        "new-key-pattern: if Kubernetes may use it, add a SpecialResource to etcd_coverage/reference.py",
+        "new-key-pattern: if Kubernetes may use it, add a SpecialResource to etcd_coverage/reference.py; "
+        "of a lease without one pattern, see which transactions used it",
         "method-not-called: collect for longer or exercise more; if the release cannot call it, use --kubernetes-version",
     ]
     assert "(http://localhost:16686/trace/a%20b%2Fc)" in tables.failure_text(findings, "http://localhost:16686/")
