@@ -15,5 +15,9 @@ A dump flows down this list; each module imports only modules above it:
 - `saved`: usages as files: told from dumps, loaded, brought up to date
 - `gates`: comparison x what is demanded of it -> what fails; known gaps
 - `tables`: usages and comparisons -> text tables
+- `report`: usages and comparisons -> Markdown, HTML, JUnit properties (with `templates/`)
 - `run`: one run of the suite: what is judged, compared and saved
+- `options`: the options, and the files that they want written; the pytest plugin that conftest.py goes on from
+
+Beside it: `jaeger` downloads dumps, and uses `otlp` to check them.
 """

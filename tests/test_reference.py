@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from etcd_coverage.classify import LEASE_GRANT
 from etcd_coverage.key_pattern import SpecialKey, SpecialResource, key_pattern
 from etcd_coverage.reference import GRPC_METHODS, SPECIAL_KEYS, SPECIAL_RESOURCES, CallPattern, GrpcMethod
+from tests.test_interface_use import DEMANDED
 
 CALL_PATTERNS = [
     pytest.param(method, pattern, id=f"{method.name}-{pattern.name}")
@@ -91,6 +93,12 @@ def test_special_key_is_its_own_pattern(special: SpecialKey) -> None:
     key = special.key
     assert key_pattern(key, SPECIAL_KEYS, SPECIAL_RESOURCES) == key
     assert key_pattern(key, [], SPECIAL_RESOURCES) != key
+
+
+def test_every_method_that_something_is_demanded_of_has_a_test() -> None:
+    """`required` alone is enough, so that a row without call patterns is not demanded in vain."""
+    tested = {case.id for case in DEMANDED} | {LEASE_GRANT}
+    assert tested == {method.name for method in GRPC_METHODS if method.required or method.call_patterns}
 
 
 def test_names_of_the_tables_are_written_in_no_other_module() -> None:

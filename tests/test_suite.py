@@ -122,7 +122,7 @@ def test_tables_and_usage_are_the_same_under_xdist(run: Run, tmp_path: Path) -> 
     dumps: dict[str, JSON | str | bytes] = {
         "a.json": etcd(complete()),
         "b.json": ROBUSTNESS.read_bytes(),
-        "c.json": "{}",
+        "\u00e9\u202e.json": "{}",
     }
     reference = f"--reference={ROOT / 'usage' / 'kubernetes-1.37.json'}"
     options = ("-v", ROOT / "tests" / "test_coverage.py", reference, "--fail-on-missing")
@@ -351,6 +351,16 @@ def test_folder_after_a_space_is_not_taken_for_pytests_root(tmp_path: Path) -> N
     assert done.returncode == 0, done.stdout + done.stderr
     assert "7 passed" in done.stdout
     assert "warning" not in done.stdout
+
+
+def test_folder_that_cannot_be_listed_is_told(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: Path) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    result = run()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: --testdata: */dumps cannot be read: Permission denied"])
 
 
 def test_header_tells_the_options_in_force(run: Run, tmp_path: Path) -> None:
