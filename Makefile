@@ -3,8 +3,6 @@ PYTHON ?= python3
 BIN := .venv/bin
 VENV := .venv/.installed
 TOOLS := .tools/bin
-
-
 SHELL_SCRIPTS = .ci/run $(wildcard *.sh patches/kubernetes/*.sh) $(wildcard tests/doubles/*)
 
 .PHONY: coverage test integration check tools bench clean k8s-coverage robustness-coverage
@@ -13,7 +11,7 @@ coverage: $(VENV)  ## judge every dump in testdata/ and print its tables
 	$(BIN)/pytest -v -k TestInterfaceUse tests/test_interface_use.py
 
 test: $(VENV)  ## run every test that needs no server
-	$(BIN)/pytest -m "not integration"
+	$(BIN)/pytest -n auto -m "not integration"
 
 integration: $(VENV) tools  ## run the tests that drive real servers
 	$(BIN)/pytest -m integration

@@ -338,8 +338,18 @@ def _read_span(raw: Raw, where: str) -> Span:
     try:
         return _span_decoder.decode(raw)
     except (msgspec.ValidationError, RecursionError):
-        canonical = _canonical(_loads(bytes(raw), where), "Span", f"{where}: a span")
+        spelled = _loads(bytes(raw), where)
+        canonical = _canonical(spelled, "Span", f"{where}: {_describe_spelled(spelled)}")
         return _span_decoder.decode(msgspec.json.encode(canonical))
+
+
+def _describe_spelled(span: Any) -> str:
+    if not isinstance(span, dict):
+        return "a span"
+    trace_id, span_id = (
+        span.get(name, span.get(snake)) for name, snake in (("traceId", "trace_id"), ("spanId", "span_id"))
+    )
+    return describe(Span(str(trace_id or ""), str(span_id or "")))
 
 
 def _list(members: dict[str, Raw], name: str, snake: str, where: str) -> list[Raw]:

@@ -284,7 +284,7 @@ def test_attribute_that_otlp_does_not_know_is_named(tmp_path: Path, wrong: objec
 )
 def test_kind_that_otlp_does_not_know_is_an_error(tmp_path: Path, wrong: object) -> None:
     path = write(tmp_path / "dump.json", etcd([span("00000000000000aa", kind=wrong)]))
-    with pytest.raises(DumpError, match=r"resourceSpans\[0\]"):
+    with pytest.raises(DumpError, match=rf"resourceSpans\[0\]: span 00000000000000aa of trace {TRACE}: kind is"):
         read_dump(path)
 
 
