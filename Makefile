@@ -3,9 +3,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 VENV := .venv/.installed
 TOOLS := .tools/bin
-SHELL_SCRIPTS = .ci/run $(wildcard *.sh patches/kubernetes/*.sh) $(wildcard tests/doubles/*)
+SHELL_SCRIPTS = .ci/run $(wildcard *.sh patches/kubernetes/*.sh tools/*/*.sh) $(wildcard tests/doubles/*)
 
-.PHONY: coverage test integration check tools bench clean k8s-coverage robustness-coverage
+.PHONY: coverage test integration check tools bench clean k8s-coverage robustness-coverage local-coverage
 
 coverage: $(VENV)  ## judge every dump in testdata/ and print its tables
 	$(BIN)/pytest -v -k TestInterfaceUse tests/test_interface_use.py
@@ -37,8 +37,19 @@ robustness-coverage: $(VENV)  ## collect a dump from etcd's robustness tests and
 	./collect_robustness_traces.sh
 	@dump=$${OUTPUT:-testdata/demo_traces.json} && $(JUDGE)
 
+KUBERNETES ?= 1.37
+
+local-coverage: $(VENV)  ## collect a dump from a control plane on loopback, without Docker, and judge it: docs/collect.md
+	./collect_local_traces.sh --kubernetes $(KUBERNETES) $(ARGS)
+	@dump=$${OUTPUT:-testdata/kubernetes-$(KUBERNETES)-local.json.gz} && $(JUDGE) --kubernetes-version $(KUBERNETES)
+
 $(TOOLS)/kind: tools/kind/go.mod tools/kind/go.sum
 	cd tools/kind && go build -o $(CURDIR)/$@ sigs.k8s.io/kind
+
+$(TOOLS)/kwok: tools/kwok/go.mod tools/kwok/go.sum
+	cd tools/kwok && CGO_ENABLED=0 go build -o $(CURDIR)/$@ sigs.k8s.io/kwok/cmd/kwok
+	cd "$$(cd tools/kwok && go list -m -f '{{.Dir}}' sigs.k8s.io/kwok)/kustomize/stage" && \
+	sed -s '1i ---' node/fast/node-*.yaml node/heartbeat-with-lease/node-*.yaml pod/fast/pod-*.yaml >$(CURDIR)/$@-stages.yaml
 
 tools: $(TOOLS)/etcd $(TOOLS)/jaeger $(TOOLS)/kind  ## build the programs that the integration tests drive (Jaeger takes minutes)
 

@@ -63,7 +63,11 @@ usage_error() {
     exit 2
 }
 
+# parse_option ARGUMENT...: a script's own options; sets how many arguments it has `taken`.
+parse_option() { :; }
+
 parse_options() {
+    local taken
     while (($# > 0)); do
         case $1 in
         --help | -h)
@@ -72,7 +76,12 @@ parse_options() {
             ;;
         --dry-run) dry_run=true ;;
         --keep) keep=true ;;
-        *) usage_error "unknown argument: $1" ;;
+        *)
+            taken=0
+            parse_option "$@"
+            ((taken > 0)) || usage_error "unknown argument: $1"
+            shift $((taken - 1))
+            ;;
         esac
         shift
     done
@@ -251,6 +260,11 @@ need_repo() {
         return 0
     fi
     return 1
+}
+
+# need_program VARIABLE: is what the variable names, if it is set, a program?
+need_program() {
+    [[ -z ${!1} ]] || [[ -f ${!1} && -x ${!1} ]] || problem "$1 is not a program: ${!1}"
 }
 
 # need_free_port PORT PURPOSE: does nothing listen there, on any address?
@@ -441,6 +455,57 @@ finish() {
     trap '' INT TERM HUP
     exit "$status"
 }
+
+# ---- clones of Kubernetes and etcd -----------------------------------------------------------------------------------
+
+series=$project/patches/kubernetes/series.sh
+patches_to_apply=false
+kubernetes_tag=
+
+check_kubernetes() {
+    need_disk "$KUBERNETES_REPO" "$MIN_DISK_GB"
+    if ! read_output git -C "$KUBERNETES_REPO" describe --tags --match 'v*' HEAD; then
+        problem "KUBERNETES_REPO has no tags, its version is unknown: git -C $(quoted "$KUBERNETES_REPO") fetch --tags --unshallow"
+        return
+    fi
+    kubernetes_tag=$output
+    say "   Kubernetes $kubernetes_tag"
+    check_patches
+}
+
+# All of the series fits, or nothing is done.
+check_patches() {
+    local line
+    if ! read_output "$series" status "$KUBERNETES_REPO" && [[ -z $output ]]; then
+        problem "$(tail -n 1 "$step_log")"
+    fi
+    while read -r line; do
+        [[ -z $line ]] || say "   $line"
+        case $line in
+        *": applicable") patches_to_apply=true ;;
+        *": does not fit "*) problem "$line" ;;
+        esac
+    done <<<"$output"
+}
+
+check_etcd() {
+    if [[ ! -x $ETCD_REPO/bin/etcd || ! -x $ETCD_REPO/bin/etcdctl ]]; then
+        problem "etcd is not built: make -C $(quoted "$ETCD_REPO") build"
+    elif ! read_output "$ETCD_REPO/bin/etcd" --help || [[ $output != *--enable-distributed-tracing* ]]; then
+        problem "this etcd has no --enable-distributed-tracing, 3.6 or newer is needed: $ETCD_REPO/bin/etcd"
+    fi
+}
+
+apply_patches() {
+    if ! $patches_to_apply && ! $dry_run; then
+        say "   all are applied already and stay; $(quoted "$series" reverse "$KUBERNETES_REPO") reverses them"
+        return
+    fi
+    on_exit "reverse the patches" reverse_patches
+    run "$series" apply "$KUBERNETES_REPO"
+}
+
+reverse_patches() { "$series" reverse "$KUBERNETES_REPO"; }
 
 # ---- Jaeger and the download -----------------------------------------------------------------------------------------
 

@@ -17,7 +17,6 @@ gateway=192.168.32.1
 etcd_url=http://$gateway:2379
 tracing_config=/etc/kubernetes/apiserver-shared-conf/tracing.yaml
 
-series=$project/patches/kubernetes/series.sh
 jaeger_name=$cluster-jaeger
 node=$cluster-control-plane
 image=etcd-coverage/node:$(date +%Y%m%d-%H%M%S)-$$
@@ -170,51 +169,7 @@ address_number() {
     printf '%d\n' $(((a << 24) + (b << 16) + (c << 8) + d))
 }
 
-check_kubernetes() {
-    need_disk "$KUBERNETES_REPO" "$MIN_DISK_GB"
-    if ! read_output git -C "$KUBERNETES_REPO" describe --tags --match 'v*' HEAD; then
-        problem "KUBERNETES_REPO has no tags, its version is unknown: git -C $(quoted "$KUBERNETES_REPO") fetch --tags --unshallow"
-        return
-    fi
-    say "   Kubernetes $output"
-    check_patches
-}
-
-# All of the series fits, or nothing is done.
-check_patches() {
-    local line
-    if ! read_output "$series" status "$KUBERNETES_REPO" && [[ -z $output ]]; then
-        problem "$(tail -n 1 "$step_log")"
-    fi
-    while read -r line; do
-        [[ -z $line ]] || say "   $line"
-        case $line in
-        *": applicable") patches_to_apply=true ;;
-        *": does not fit "*) problem "$line" ;;
-        esac
-    done <<<"$output"
-}
-
-check_etcd() {
-    if [[ ! -x $ETCD_REPO/bin/etcd || ! -x $ETCD_REPO/bin/etcdctl ]]; then
-        problem "etcd is not built: make -C $(quoted "$ETCD_REPO") build"
-    elif ! read_output "$ETCD_REPO/bin/etcd" --help || [[ $output != *--enable-distributed-tracing* ]]; then
-        problem "this etcd has no --enable-distributed-tracing, 3.6 or newer is needed: $ETCD_REPO/bin/etcd"
-    fi
-}
-
 # ---- the steps -------------------------------------------------------------------------------------------------------
-
-apply_patches() {
-    if ! $patches_to_apply && ! $dry_run; then
-        say "   all are applied already and stay; $(quoted "$series" reverse "$KUBERNETES_REPO") reverses them"
-        return
-    fi
-    on_exit "reverse the patches" reverse_patches
-    run "$series" apply "$KUBERNETES_REPO"
-}
-
-reverse_patches() { "$series" reverse "$KUBERNETES_REPO"; }
 
 build_node_image() {
     $keep || on_exit "remove the node image" remove_image
@@ -350,7 +305,6 @@ wait_for_compaction() {
 
 download_dump() { download etcd "$OUTPUT"; }
 
-patches_to_apply=false
 reuse_network=false
 cluster_started=0
 

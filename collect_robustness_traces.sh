@@ -51,8 +51,8 @@ preflight() {
     fi
     if [[ -z $JAEGER_BIN ]]; then
         ! need_docker || need_no_container $jaeger_name
-    elif [[ ! -f $JAEGER_BIN || ! -x $JAEGER_BIN ]]; then
-        problem "JAEGER_BIN is not a program: $JAEGER_BIN"
+    else
+        need_program JAEGER_BIN
     fi
     ! need_repo ETCD_REPO tests/robustness || need_disk "$ETCD_REPO" "$MIN_DISK_GB"
     need_memory "$MIN_MEMORY_GB"

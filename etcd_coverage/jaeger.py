@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import gzip
 import mmap
-import os
 import re
 import signal
 import sys
@@ -20,20 +18,21 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import httpx
 import msgspec
 from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 from tqdm import tqdm
 
-from etcd_coverage.otlp import DumpError, read_dump
+from etcd_coverage.dump_file import HEAD, TAIL, only_traces, output_file, replacing
+from etcd_coverage.otlp import DumpError
 from etcd_coverage.text import escape, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from io import BufferedIOBase
+    from pathlib import Path
 
 USUAL_TRACES = 100_000
 """`max_traces` of the memory store in Jaeger's own configuration files."""
@@ -321,7 +320,7 @@ class _Dump:
         self._oldest, self._newest = sys.maxsize, 0
         self.trace_ids: set[str] = set()
         self.spans = 0
-        file.write(b'{"result":{"resourceSpans":[')
+        file.write(HEAD)
 
     def add(self, answer: Sequence[msgspec.Raw]) -> None:
         """Write the traces of an answer that no earlier answer had.
@@ -337,7 +336,7 @@ class _Dump:
             if not new:
                 continue
             self._file.write(b"," if self.spans else b"")
-            self._file.write(text if new == own else _only(text, new))
+            self._file.write(text if new == own else only_traces(text, new.__contains__))
             spans = [span for span in spans if span.trace_id in new]
             self.spans += len(spans)
             self._oldest = min(self._oldest, *(span.start_time_unix_nano for span in spans))
@@ -345,7 +344,7 @@ class _Dump:
         self.trace_ids |= trace_ids
 
     def close(self) -> None:
-        self._file.write(b"]}}\n")
+        self._file.write(TAIL)
 
     @property
     def times(self) -> Window:
@@ -358,14 +357,6 @@ def _spans(resource_spans: msgspec.Raw) -> list[_Span]:
     except msgspec.DecodeError as error:
         raise JaegerError(f"Jaeger's answer is not OTLP: {error}") from None
     return [span for scope in decoded.scope_spans for span in scope.spans]
-
-
-def _only(resource_spans: msgspec.Raw, trace_ids: set[str]) -> bytes:
-    """Return the JSON text with the spans of these traces alone, where a store puts several into one."""
-    decoded: Any = msgspec.json.decode(resource_spans)
-    for scope in decoded["scopeSpans"]:
-        scope["spans"] = [span for span in scope.get("spans", []) if span["traceId"] in trace_ids]
-    return msgspec.json.encode(decoded)
 
 
 def _resource_spans(text: mmap.mmap) -> list[msgspec.Raw]:
@@ -441,23 +432,11 @@ def _why_empty(jaeger: Jaeger, service: str, window: Window) -> str:
 
 @contextlib.contextmanager
 def _replacing(path: Path) -> Iterator[BufferedIOBase]:
-    """Open a file beside `path` that takes its place when it holds a whole dump, and is removed when not."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        with part.open("wb") as file:
-            if path.suffix == ".gz":
-                with gzip.open(file, "wb", compresslevel=6) as compressed:
-                    yield compressed
-            else:
-                yield file
-            file.flush()
-            os.fsync(file.fileno())
-        read_dump(part)
-        part.replace(path)
+        with replacing(path) as file:
+            yield file
     except DumpError as error:
         raise JaegerError(f"Jaeger's answer: {error}") from None
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _tell(message: str) -> None:
@@ -500,15 +479,6 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def _output(text: str) -> Path:
-    path = Path(text)
-    if path.exists() and not path.is_file():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a file")
-    if not path.parent.is_dir():
-        raise argparse.ArgumentTypeError(f"the folder {str(path.parent)!r} does not exist")
-    return path
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m etcd_coverage.jaeger",
@@ -527,7 +497,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "-o",
         "--output",
-        type=_output,
+        type=output_file,
         default="testdata/traces.json",
         metavar="FILE",
         help=f"the dump, compressed if its name ends in .gz {default}",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 PROJECT = Path(__file__).parent.parent
 TOOLS = ("docker", "kind", "kubectl", "make", "git", "go", "curl", "ss", "ip", "openssl")
-SCRIPTS = ("collect_common.sh", "collect_kind_traces.sh", "collect_robustness_traces.sh")
+SCRIPTS = ("collect_common.sh", "collect_kind_traces.sh", "collect_robustness_traces.sh", "collect_local_traces.sh")
 OLD_DUMP = "an earlier dump\n"
 PATCHES = "contract-events.patch: applicable\ncontract-tracker.patch: applicable\n"
 
@@ -60,6 +60,10 @@ class World:
         for tool in ("etcd", "etcdctl"):
             (self.etcd / "bin" / tool).symlink_to(double)
         (self.project / "patches" / "kubernetes" / "series.sh").symlink_to(double)
+        (self.project / "tools" / "kubernetes").mkdir(parents=True)
+        for program in ("build.sh", "workload.sh"):
+            (self.project / "tools" / "kubernetes" / program).symlink_to(double)
+        shutil.copytree(PROJECT / "apiserver-shared-conf", self.project / "apiserver-shared-conf")
         (self.root / "patches").write_text(PATCHES)
         (self.root / "routes").touch()
         self.set_apiserver_flags("http://192.168.32.1:2379", "/etc/kubernetes/apiserver-shared-conf/tracing.yaml")
