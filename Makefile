@@ -1,14 +1,18 @@
-# Every target makes .venv by itself; PYTHON picks the interpreter (3.11 or newer).
+# Every target makes .venv by itself; PYTHON picks the interpreter (3.11 or newer), ARGS adds options to `make coverage`.
 PYTHON ?= python3
 BIN := .venv/bin
 VENV := .venv/.installed
 TOOLS := .tools/bin
 SHELL_SCRIPTS = .ci/run $(wildcard *.sh patches/kubernetes/*.sh tools/*/*.sh) $(wildcard tests/doubles/*)
 
-.PHONY: coverage test integration check tools bench clean k8s-coverage robustness-coverage local-coverage
+.DEFAULT_GOAL := coverage
+.PHONY: help coverage test integration check tools usages bench clean k8s-coverage robustness-coverage local-coverage
+
+help:  ## list the targets
+	@sed -nE 's/^([a-z0-9-]+):.*## (.*)/\1: \2/p' Makefile
 
 coverage: $(VENV)  ## judge every dump in testdata/ and print its tables
-	$(BIN)/pytest -v -k TestInterfaceUse tests/test_interface_use.py
+	$(BIN)/pytest -v -k TestInterfaceUse tests/test_interface_use.py --require-dumps $(ARGS)
 
 test: $(VENV)  ## run every test that needs no server
 	$(BIN)/pytest -n auto -m "not integration"
@@ -26,7 +30,9 @@ check: $(VENV)  ## lint, format, types and shell scripts
 JUDGE = $(BIN)/pytest -v --require-dumps --testdata "$$(dirname "$$dump")" -k "TestInterfaceUse and [$$(basename "$$dump")"
 
 k8s-coverage: $(VENV)  ## collect a dump from a kind cluster and judge it: docs/collect.md
-	$(MAKE) -C "$${ETCD_REPO:-$$(go env GOPATH)/src/go.etcd.io/etcd}" build
+	@# Without Go or the clone the script tells all that is missing in one list.
+	@etcd="$${ETCD_REPO:-$$(go env GOPATH 2>/dev/null)/src/go.etcd.io/etcd}"; \
+	if command -v go >/dev/null && [ -d "$$etcd" ]; then make -C "$$etcd" build; fi
 	./collect_kind_traces.sh
 	@dump=$${OUTPUT:-testdata/traces.json} && \
 	tag=$$(git -C "$${KUBERNETES_REPO:-$$(go env GOPATH)/src/k8s.io/kubernetes}" describe --tags --match 'v*') && \
@@ -59,6 +65,12 @@ $(TOOLS)/etcd: tools/etcd/go.mod tools/etcd/go.sum
 
 $(TOOLS)/jaeger: tools/jaeger/go.mod tools/jaeger/go.sum
 	cd tools/jaeger && go build -o $(CURDIR)/$@ github.com/jaegertracing/jaeger/cmd/jaeger
+
+usages: $(VENV)  ## save the usages of the project's own dumps again
+	@for usage in usage/*.json; do \
+	dump=$$(basename "$$usage").gz; folder=$$(dirname "$$(ls testdata/"$$dump" tests/dumps/"$$dump" 2>/dev/null | head -n 1)"); \
+	$(BIN)/pytest -q -k "TestInterfaceUse and [$$dump" tests/test_interface_use.py --testdata="$$folder" --usage-json="$$usage" || exit 1; \
+	done
 
 bench: $(VENV)  ## time the suite against json.load; takes some minutes
 	$(BIN)/python -m benchmarks.bench

@@ -39,7 +39,7 @@ REFERENCE = "etcd_coverage/reference.py"
 NEXT_STEPS = {
     UNEXPECTED_METHOD: f"if Kubernetes may call it, add a GrpcMethod to {REFERENCE}",
     METHOD_NOT_CALLED: "collect for longer or exercise more; if the release cannot call it, use --kubernetes-version",
-    NEW_KEY_PATTERN: f"if Kubernetes may use it, add a SpecialResource to {REFERENCE}; "
+    NEW_KEY_PATTERN: f"if Kubernetes may use it, add a SpecialResource or SpecialKey to {REFERENCE}; "
     "of a lease without one pattern, see which transactions used it",
     NEW_CALL_PATTERN: f"if Kubernetes may call it so, add a CallPattern to {REFERENCE}",
     LEASE_WITHOUT_ID: "check the etcd version: its lease_grant spans carry an id",

@@ -49,7 +49,7 @@ class KnownGap(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Rows of the reference that a subject is known to lack.
 
     ``shape`` is a call pattern with its set args, such as ``List(limit,rangeEnd)``; ``key_patterns`` narrows it to
-    those, ``subject`` to dumps whose name fits (``*`` and ``?`` as in a shell).
+    those, ``subject`` to dumps whose name fits (``*`` and ``?`` as in a shell; several may be given as a list).
     """
 
     method: str
@@ -57,7 +57,7 @@ class KnownGap(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     reason: str
     link: str
     key_patterns: tuple[str, ...] = ()
-    subject: str = "*"
+    subject: str | tuple[str, ...] = "*"
 
     def covers(self, row: ComparedRow, subject: str) -> bool:
         """Tell whether the row is one of the gap's, where ``subject`` lacks it."""
@@ -71,7 +71,8 @@ class KnownGap(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def is_about(self, subject: str) -> bool:
         """Tell whether the dump's name fits."""
-        return fnmatch.fnmatchcase(subject, self.subject)
+        patterns = (self.subject,) if isinstance(self.subject, str) else self.subject
+        return any(fnmatch.fnmatchcase(subject, pattern) for pattern in patterns)
 
 
 class GapsError(Exception):
@@ -232,12 +233,15 @@ def unused(gaps: Iterable[KnownGap], comparisons: Mapping[str, Comparison], subj
     """Yield each gap, or each of its key patterns, that matches nothing any more.
 
     ``comparisons`` are those of this run, ``subjects`` the names of all dumps that could have been compared: a gap is
-    only told of when every dump that it is about was.
+    only told of when every dump that it is about was, with a reference that calls its method.
     """
     for gap in gaps:
         about = [subject for subject in subjects if gap.is_about(subject)]
         if not about or any(subject not in comparisons for subject in about):
             continue
+        compared = [row for subject in about for row in comparisons[subject].rows]
+        if not any(row.status != NEW and short_name(row.grpc_method) == gap.method for row in compared):
+            continue  # the reference is of a release that does not call the method
         rows = [row for subject in about for row in comparisons[subject].rows if gap.covers(row, subject)]
         if not rows:
             yield f"{gap.method} {gap.shape}"

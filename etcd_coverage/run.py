@@ -49,7 +49,8 @@ class Run:
         """Return the lines that tell what will be judged."""
         if not self.sources:
             return [f'etcd coverage: NO DUMPS in {self.place}: NOTHING WILL BE JUDGED (README.md, "Collect a dump")']
-        lines = [f"etcd coverage: {len(self.sources)} dumps in {self.place}"]
+        number = "1 dump" if len(self.sources) == 1 else f"{len(self.sources)} dumps"
+        lines = [f"etcd coverage: {number} in {self.place}"]
         for name, source in self.sources.items():
             size = f"{source.path.stat().st_size / 1e6:.1f} MB" if source.path.is_file() else "not a file"
             release = self.release(name)

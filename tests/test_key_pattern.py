@@ -113,11 +113,12 @@ def test_patterns_are_few_and_known_beforehand(key: str) -> None:
 
 
 def test_every_pattern_has_a_key() -> None:
+    heads = [f"/{one.name}/specs" if one.has_subresource else f"/{one.name}" for one in SPECIAL_RESOURCES]
     assert every_pattern(SPECIAL_KEYS, SPECIAL_RESOURCES) == {
         pattern_of(f"/registry{head}{shape}")
-        for head in ("/pods", "/crd.io/resource", "/services/specs", "/masterleases", "/events")
+        for head in ("/pods", "/crd.io/resource", *heads)
         for shape in ("", "/", "/web", "/default/", "/default/web")
-    } | {"/registry/health", "compact_rev_key"}
+    } | {special.key for special in SPECIAL_KEYS}
 
 
 @given(keys)

@@ -66,7 +66,7 @@ def test_complete_dump_passes_without_tables(run: Run) -> None:
     result = run(dumps={"a.json": etcd(complete())})
     result.assert_outcomes(passed=7)
     assert result.ret == 0
-    result.stdout.fnmatch_lines(["etcd coverage: 1 dumps in */dumps", "  a.json: 0.0 MB"])
+    result.stdout.fnmatch_lines(["etcd coverage: 1 dump in */dumps", "  a.json: 0.0 MB"])
     result.stdout.no_fnmatch_line("*avg ttl*")
     result.stdout.fnmatch_lines(
         ["=* etcd coverage (-v shows the tables) =*", "a.json: 12 spans, 1 traces, *", "warning: no records of traces*"]
@@ -164,7 +164,7 @@ FINDINGS = {
         call(8, RANGE, GET | {"range_begin": "k"}),
         "test_method_usage[key.json-etcdserverpb.KV/Range]",
         "New key pattern detected: k",
-        "if Kubernetes may use it, add a SpecialResource to etcd_coverage/reference.py; "
+        "if Kubernetes may use it, add a SpecialResource or SpecialKey to etcd_coverage/reference.py; "
         "of a lease without one pattern, see which transactions used it",
     ),
     "call.json": (
@@ -190,7 +190,7 @@ FINDINGS = {
         call(8, LEASE_GRANT, {"id": 8, "ttl": 1}),
         "test_lease_grant[lease-unused.json]",
         "New key pattern detected: no pattern found",
-        "if Kubernetes may use it, add a SpecialResource to etcd_coverage/reference.py; "
+        "if Kubernetes may use it, add a SpecialResource or SpecialKey to etcd_coverage/reference.py; "
         "of a lease without one pattern, see which transactions used it",
     ),
 }

@@ -131,7 +131,7 @@ def test_failure_tells_all_findings_with_examples_and_what_to_do() -> None:
         "expected it",
         "New key pattern detected: l",
         "    1 calls, for example trace a b/c span 0c",
-        "new-key-pattern: if Kubernetes may use it, add a SpecialResource to etcd_coverage/reference.py; "
+        "new-key-pattern: if Kubernetes may use it, add a SpecialResource or SpecialKey to etcd_coverage/reference.py; "
         "of a lease without one pattern, see which transactions used it",
         "method-not-called: collect for longer or exercise more; if the release cannot call it, use --kubernetes-version",
     ]
