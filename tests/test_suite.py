@@ -48,6 +48,9 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setenv("PY_COLORS", "0")
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+    # In CI pytest repeats each failure in its summary.
+    for name in ("CI", "BUILD_NUMBER"):
+        monkeypatch.delenv(name, raising=False)
 
     def suite(*options: str | Path, dumps: dict[str, JSON | str | bytes] | None = None) -> pytest.RunResult:
         folder = pytester.path / "dumps"
