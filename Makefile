@@ -29,10 +29,13 @@ check: $(VENV)  ## lint, format, types and shell scripts
 # Judges one dump, $$dump.
 JUDGE = $(BIN)/pytest -v --require-dumps --testdata "$$(dirname "$$dump")" -k "TestInterfaceUse and [$$(basename "$$dump")"
 
+# By another name, lest make -n build etcd.
+SUBMAKE = $(MAKE)
+
 k8s-coverage: $(VENV)  ## collect a dump from a kind cluster and judge it: docs/collect.md
 	@# Without Go or the clone the script tells all that is missing in one list.
 	@etcd="$${ETCD_REPO:-$$(go env GOPATH 2>/dev/null)/src/go.etcd.io/etcd}"; \
-	if command -v go >/dev/null && [ -d "$$etcd" ]; then make -C "$$etcd" build; fi
+	if command -v go >/dev/null && [ -d "$$etcd" ]; then $(SUBMAKE) -C "$$etcd" build; fi
 	./collect_kind_traces.sh
 	@dump=$${OUTPUT:-testdata/traces.json} && \
 	tag=$$(git -C "$${KUBERNETES_REPO:-$$(go env GOPATH)/src/k8s.io/kubernetes}" describe --tags --match 'v*') && \
