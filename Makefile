@@ -60,7 +60,7 @@ $(TOOLS)/kwok: tools/kwok/go.mod tools/kwok/go.sum
 	cd "$$(cd tools/kwok && go list -m -f '{{.Dir}}' sigs.k8s.io/kwok)/kustomize/stage" && \
 	sed -s '1i ---' node/fast/node-*.yaml node/heartbeat-with-lease/node-*.yaml pod/fast/pod-*.yaml >$(CURDIR)/$@-stages.yaml
 
-tools: $(TOOLS)/etcd $(TOOLS)/jaeger $(TOOLS)/kind  ## build the programs that the integration tests drive (Jaeger takes minutes)
+tools: $(TOOLS)/etcd $(TOOLS)/jaeger $(TOOLS)/kind $(TOOLS)/kwok  ## build the programs that the integration tests drive (Jaeger takes minutes)
 
 # Not `go install package@version`: it refuses modules with replace directives, which both have.
 $(TOOLS)/etcd: tools/etcd/go.mod tools/etcd/go.sum

@@ -5,11 +5,14 @@ set -euo pipefail
 
 script_name=collect_local_traces
 MIN_DISK_GB=${MIN_DISK_GB:-10}
+READY_SECONDS=${READY_SECONDS:-180}
 # shellcheck source=collect_common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/collect_common.sh"
 
 tools=$project/.tools/bin
-minors=(1.34 1.35 1.36 1.37)
+minors=("$project"/tools/kubernetes/1.*/)
+minors=("${minors[@]%/}")
+minors=("${minors[@]##*/}") # in order: all have two digits
 # kube-apiserver refuses a loopback address here; nothing has to have this one (TEST-NET-1, RFC 5737).
 advertise_address=192.0.2.1
 

@@ -61,6 +61,8 @@ class World:
             (self.etcd / "bin" / tool).symlink_to(double)
         (self.project / "patches" / "kubernetes" / "series.sh").symlink_to(double)
         (self.project / "tools" / "kubernetes").mkdir(parents=True)
+        for minor in ("1.34", "1.35", "1.36", "1.37"):
+            (self.project / "tools" / "kubernetes" / minor).mkdir()
         for program in ("build.sh", "workload.sh"):
             (self.project / "tools" / "kubernetes" / program).symlink_to(double)
         shutil.copytree(PROJECT / "apiserver-shared-conf", self.project / "apiserver-shared-conf")

@@ -176,8 +176,13 @@ def test_every_server_can_fail(world: World, server: str) -> None:
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-@pytest.mark.parametrize("call", AWAITED_CALLS)
+@pytest.mark.parametrize(
+    ("call", "number"),
+    [
+        *((call, signal.SIGINT) for call in AWAITED_CALLS),
+        *((call, number) for call in CALLS[-2:] for number in (signal.SIGTERM, signal.SIGHUP)),
+    ],
+)
 def test_every_step_can_be_interrupted(world: World, call: str, number: signal.Signals) -> None:
     result = world.interrupt(SCRIPT, f"^{call}$", number)
     assert result.code == 128 + number
