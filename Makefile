@@ -69,10 +69,9 @@ $(TOOLS)/etcd: tools/etcd/go.mod tools/etcd/go.sum
 $(TOOLS)/jaeger: tools/jaeger/go.mod tools/jaeger/go.sum
 	cd tools/jaeger && go build -o $(CURDIR)/$@ github.com/jaegertracing/jaeger/cmd/jaeger
 
-usages: $(VENV)  ## save the usages of the project's own dumps again
-	@for usage in usage/*.json; do \
-	dump=$$(basename "$$usage").gz; folder=$$(dirname "$$(ls testdata/"$$dump" tests/dumps/"$$dump" 2>/dev/null | head -n 1)"); \
-	$(BIN)/pytest -q -k "TestInterfaceUse and [$$dump" tests/test_interface_use.py --testdata="$$folder" --usage-json="$$usage" || exit 1; \
+usages: $(VENV)  ## save the usages of the demo dumps again
+	@for dump in testdata/kubernetes-1.[0-9][0-9].json.gz; do name=$$(basename "$$dump"); \
+	$(BIN)/pytest -q -k "TestInterfaceUse and [$$name" tests/test_interface_use.py --usage-json="usage/$${name%.gz}" || exit 1; \
 	done
 
 bench: $(VENV)  ## time the suite against json.load; takes some minutes

@@ -21,7 +21,7 @@ from tests.go_original import its_rows_alone
 ROOT = Path(__file__).parents[1]
 DUMPS = {
     "kubernetes-1.36": ROOT / "tests" / "dumps" / "kubernetes-1.36.json.gz",
-    "kubernetes-1.37": ROOT / "testdata" / "kubernetes-1.37.json.gz",
+    "kubernetes-1.37": ROOT / "tests" / "dumps" / "kubernetes-1.37.json.gz",
     "robustness": ROOT / "tests" / "dumps" / "robustness.json.gz",
 }
 PODS = "/registry/{resource}/"

@@ -29,7 +29,7 @@ without_shared = pytest.mark.skipif(not FULL.exists(), reason="the 178 MB dump i
 @pytest.fixture(
     scope="module",
     params=[
-        pytest.param((ROOT / "testdata" / "kubernetes-1.37.json.gz", DUMPS / "kubernetes-1.37.golden.json"), id="1.37"),
+        pytest.param((DUMPS / "kubernetes-1.37.json.gz", DUMPS / "kubernetes-1.37.golden.json"), id="1.37"),
         pytest.param((DUMPS / "kubernetes-1.36.json.gz", DUMPS / "kubernetes-1.36.golden.json"), id="1.36"),
         pytest.param((DUMPS / "robustness.json.gz", DUMPS / "robustness.golden.json"), id="robustness"),
         pytest.param(

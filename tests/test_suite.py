@@ -127,7 +127,7 @@ def test_tables_and_usage_are_the_same_under_xdist(run: Run, tmp_path: Path) -> 
         "b.json": ROBUSTNESS.read_bytes(),
         "\u00e9\u202e.json": "{}",
     }
-    reference = f"--reference={ROOT / 'usage' / 'kubernetes-1.37.json'}"
+    reference = f"--reference={ROOT / 'tests' / 'dumps' / 'kubernetes-1.37.json.gz'}"
     options = ("-v", ROOT / "tests" / "test_coverage.py", reference, "--fail-on-missing")
     earlier = {"z.json": judge(write(tmp_path / "z.json", etcd(complete())))}
     for name in ("0.json", "2.json"):
