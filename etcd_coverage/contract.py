@@ -38,7 +38,10 @@ class Contracts:
                 break
             known[key] = ""  # met again, it is a cycle, and nothing on it has an event
             path.append(key)
-            found = next((name for name in otlp.event_names(step) if name.startswith(PREFIX)), "")
+            for name in otlp.event_names(step):
+                if name.startswith(PREFIX):
+                    found = name
+                    break
             if found:
                 break
             step = trace.get(step.parent_span_id)

@@ -192,20 +192,22 @@ def attributes(span: Span) -> Attributes:
             ((member, value),) = pair.value.items()
             if (member == "stringValue" and type(value) is str) or (member == "boolValue" and type(value) is bool):
                 found[key] = value
-            # 18 digits always fit into 64 bits.
-            elif (
-                member == "intValue"
-                and type(value) is str
-                and len(value) <= 18
-                and value.isascii()
-                and value.isdecimal()
-            ):
-                found[key] = int(value)
+            elif member == "intValue" and type(value) is str and (number := _plain_integer(value)) is not None:
+                found[key] = number
             else:
                 return _attributes_in_another_spelling(span)
     except (msgspec.ValidationError, ValueError, RecursionError):
         return _attributes_in_another_spelling(span)
     return found
+
+
+def _plain_integer(text: str) -> int | None:
+    """Return the integer that Jaeger wrote; None for other spellings, and beyond 64 bits."""
+    if len(text) <= 20 and text.isascii() and text.removeprefix("-").isdecimal():
+        number = int(text)
+        if -(2**63) <= number < 2**63:
+            return number
+    return None
 
 
 def get_int(attributes: Attributes, key: str) -> int:

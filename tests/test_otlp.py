@@ -416,6 +416,14 @@ def test_one_odd_span_costs_its_neighbours_nothing(tmp_path: Path, monkeypatch: 
     assert len(slowly) == 1
 
 
+def test_what_jaeger_writes_never_goes_the_slow_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lease ids have 19 digits, or a minus: by json_format they took half of the time of a whole dump."""
+    numbers = {"lease": 7587899250236536563, "most": 2**63 - 1, "none": -1, "least": -(2**63), "zero": 0}
+    path = write(tmp_path / "dump.json", etcd([span("00000000000000aa", attributes=numbers | {"a": "b", "c": False})]))
+    monkeypatch.delattr(otlp, "_canonical")
+    assert ours(path)[0][1][0][5] == numbers | {"a": "b", "c": False}
+
+
 @pytest.mark.parametrize("name", ["instrumentationLibrarySpans", "instrumentation_library_spans"])
 def test_old_spelling_of_scopes_is_refused_by_name(tmp_path: Path, name: str) -> None:
     old = resource([])
