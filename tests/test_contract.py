@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -10,9 +11,12 @@ import pytest
 from etcd_coverage.contract import Contracts
 from etcd_coverage.maps import Quality, spans_map
 from etcd_coverage.otlp import ResourceSpans
-from tests.builder import JSON, TRACE, resource, span
+from etcd_coverage.usage import judge
+from tests.builder import GET, JSON, RANGE, TRACE, call, etcd, resource, span, write
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from etcd_coverage.maps import SpansMap
 
 
@@ -50,6 +54,13 @@ def test_contract_of_a_chain(events: dict[str, list[str]], contract: str) -> Non
     contracts = Contracts(spans)
     assert contracts.find(spans[TRACE][CALL]) == contract
     assert contracts.find(spans[TRACE][CALL]) == contract
+
+
+def test_contract_event_may_be_spelled_with_escapes(tmp_path: Path) -> None:
+    server, child = call(1, RANGE, GET, events=["contract.Get"])
+    text = json.dumps(etcd([server, child])).replace("contract.Get", "\\u0063ontract\\u002eGet")
+    (row,) = judge(write(tmp_path / "dump.json", text)).rows
+    assert row.contract_calls == 1
 
 
 def test_missing_parent_ends_the_walk() -> None:
