@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 VENV := .venv/.installed
 TOOLS := .tools/bin
-SHELL_SCRIPTS = .ci/run $(wildcard *.sh patches/kubernetes/*.sh tools/*/*.sh) $(wildcard tests/doubles/*)
+SHELL_SCRIPTS = .ci/run $(wildcard *.sh patches/kubernetes/*.sh tools/*/*.sh) $(wildcard meta_tests/doubles/*)
 
 .DEFAULT_GOAL := coverage
 .PHONY: help coverage test integration check tools usages bench clean k8s-coverage robustness-coverage local-coverage
@@ -15,10 +15,10 @@ coverage: $(VENV)  ## judge every dump in testdata/ and print its tables
 	$(BIN)/pytest -v -k TestInterfaceUse tests/test_interface_use.py --require-dumps $(ARGS)
 
 test: $(VENV)  ## run every test that needs no server
-	$(BIN)/pytest -n auto -m "not integration"
+	$(BIN)/pytest -n auto -m "not integration" tests meta_tests
 
 integration: $(VENV) tools  ## run the tests that drive real servers
-	$(BIN)/pytest -m integration
+	$(BIN)/pytest -m integration tests meta_tests
 
 check: $(VENV)  ## lint, format, types and shell scripts
 	$(BIN)/ruff check .

@@ -25,8 +25,8 @@ import msgspec
 from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 from tqdm import tqdm
 
-from etcd_coverage.dump_file import HEAD, TAIL, only_traces, output_file, replacing
-from etcd_coverage.otlp import DumpError
+from etcd_coverage.dumps.error import DumpError
+from etcd_coverage.dumps.write import HEAD, TAIL, only_traces, output_file, replacing
 from etcd_coverage.text import escape, shorten
 
 if TYPE_CHECKING:

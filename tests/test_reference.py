@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from etcd_coverage.classify import LEASE_GRANT
+from etcd_coverage.judging.leases import LEASE_GRANT
 from etcd_coverage.key_pattern import SpecialKey, SpecialResource, key_pattern
 from etcd_coverage.reference import GRPC_METHODS, SPECIAL_KEYS, SPECIAL_RESOURCES, CallPattern, GrpcMethod
-from tests.test_interface_use import DEMANDED
+from etcd_coverage.suite.test_interface_use import DEMANDED
 
 CALL_PATTERNS = [
     pytest.param(method, pattern, id=f"{method.name}-{pattern.name}")
@@ -106,10 +106,10 @@ def test_names_of_the_tables_are_written_in_no_other_module() -> None:
     names = [method.name for method in GRPC_METHODS] + [special.key for special in SPECIAL_KEYS]
     elsewhere = {
         (path.name, name)
-        for path in (Path(__file__).parents[1] / "etcd_coverage").glob("*.py")
+        for path in (Path(__file__).parents[1] / "etcd_coverage").rglob("*.py")
         if path.name != "reference.py"
         for name in names
         if f'"{name}"' in path.read_text()
     }
     # Leases are counted by code of their own, and transactions are what uses them.
-    assert elsewhere == {("maps.py", "etcdserverpb.KV/Txn"), ("classify.py", "etcdserverpb.Lease/LeaseGrant")}
+    assert elsewhere == {("span_maps.py", "etcdserverpb.KV/Txn"), ("leases.py", "etcdserverpb.Lease/LeaseGrant")}

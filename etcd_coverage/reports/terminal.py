@@ -1,0 +1,292 @@
+"""Usages and comparisons -> text tables; nothing here prints."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import quote
+
+from tabulate import SEPARATING_LINE, tabulate
+
+from etcd_coverage.comparing import compare
+from etcd_coverage.comparing.compare import COVERED, NEW, shape_text
+from etcd_coverage.comparing.gates import doubts
+from etcd_coverage.judging.classify import has_unknown_key
+from etcd_coverage.judging.findings import NEXT_STEPS
+from etcd_coverage.reference import GRPC_METHODS, short_name
+from etcd_coverage.text import shorten
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from etcd_coverage.comparing.compare import ComparedRow, Comparison, Share
+    from etcd_coverage.comparing.gates import Gates, Outcome
+    from etcd_coverage.judging.usage import Example, Finding, Quality, Row, Usage
+    from etcd_coverage.reference import GrpcMethod
+
+UNKNOWN_ROWS = 20
+"""How many rows of unknown keys a table shows."""
+
+KEY_WIDTH = 100
+"""How many characters of a key a table shows."""
+
+_Row = TypeVar("_Row", "Row", "ComparedRow")
+
+
+def percent(part: int, whole: int) -> str:
+    """Return the share in percent, such as "12.50%"; 0.00% of nothing."""
+    return f"{100 * part / whole if whole else 0:.2f}%"
+
+
+def calls_table(usage: Usage) -> str:
+    """Return the table of the server spans per gRPC method, the most called first."""
+    total = sum(usage.calls.values())
+    rows = [
+        [shorten(name, KEY_WIDTH), str(count), percent(count, total)]
+        for name, count in sorted(usage.calls.items(), key=lambda item: (-item[1], item[0]))
+    ]
+    return _table(
+        ["method", "calls", "percent"], rows, ["total", str(total), percent(total, total)], _left_then_right(3, 2)
+    )
+
+
+def method_table(usage: Usage, method: GrpcMethod) -> str:
+    """Return the table of a gRPC method's rows; empty if it was not called."""
+    rows = [row for row in usage.rows if row.grpc_method == method.name]
+    if not rows:
+        return ""
+    calls = sum(row.calls for row in rows)
+    names = [arg.name for arg in method.args]
+    lines, left_out = shown(rows)
+    body = [
+        [
+            row.call_pattern,
+            shorten(row.key_pattern, KEY_WIDTH),
+            *("X" if name in row.args else "" for name in names),
+            percent(row.contract_calls, row.calls),
+            str(row.calls),
+            percent(row.calls, calls),
+        ]
+        for row in lines
+    ]
+    if left_out:
+        body.append(
+            [
+                "",
+                f"... and {len(left_out)} more unknown keys",
+                *("" for _ in names),
+                "",
+                str(sum(row.calls for row in left_out)),
+                percent(sum(row.calls for row in left_out), calls),
+            ]
+        )
+    footer = [
+        "total",
+        "",
+        *(str(sum(row.calls for row in rows if name in row.args)) for name in names),
+        str(sum(row.contract_calls for row in rows)),
+        str(calls),
+        percent(calls, calls),
+    ]
+    headers = ["method", "pattern", *names, "contract", "calls", "percent"]
+    return _table(headers, body, footer, _left_then_right(len(headers), len(names) + 3))
+
+
+def leases_table(usage: Usage) -> str:
+    """Return the table of the leases by key pattern, TTLs in seconds; empty if there are none."""
+    if not usage.leases:
+        return ""
+    calls = sum(lease.calls for lease in usage.leases)
+    rows = [
+        [
+            lease.key_pattern,
+            f"{lease.uses / lease.calls:.1f}",
+            f"{lease.ttl_seconds / lease.calls:.1f}",
+            str(lease.calls),
+            percent(lease.calls, calls),
+        ]
+        for lease in usage.leases
+    ]
+    footer = ["total", "", "", str(calls), percent(calls, calls)]
+    return _table(["pattern", "avg uses", "avg ttl", "calls", "percent"], rows, footer, _left_then_right(5, 4))
+
+
+def tables(usage: Usage) -> Iterator[tuple[str, str]]:
+    """Yield the title and the text of each table that has rows."""
+    yield "calls", calls_table(usage)
+    for method in GRPC_METHODS:
+        if text := method_table(usage, method):
+            yield method.name, text
+    if text := leases_table(usage):
+        yield "leases", text
+
+
+def quality_line(quality: Quality) -> str:
+    """Return one line that says how complete the dump is."""
+    without_call = f"{quality.grpc_spans_without_call} gRPC spans without call"
+    if quality.failed_without_call:
+        without_call += f" ({quality.failed_without_call} failed)"
+    return (
+        f"{quality.spans} spans, {quality.traces} traces, {quality.skipped_spans} skipped, "
+        f"{quality.duplicate_spans} duplicates, {quality.calls_without_parent} calls without parent, {without_call}"
+    )
+
+
+def failure_text(findings: Sequence[Finding], jaeger_url: str = "") -> str:
+    """Return all findings of a test with their counts and examples, and what to do about each kind.
+
+    Examples are links where ``jaeger_url`` tells where Jaeger's pages are.
+    """
+    lines = []
+    for finding in findings:
+        lines.append(finding.message)
+        if finding.example is not None:
+            lines.append(f"    {finding.count} calls, for example {_place(finding.example, jaeger_url)}")
+    lines += [f"{identifier}: {NEXT_STEPS[identifier]}" for identifier in dict.fromkeys(f.id for f in findings)]
+    return "\n".join(lines)
+
+
+def comparison_tables(comparison: Comparison) -> Iterator[tuple[str, str]]:
+    """Yield the name of each gRPC method that either usage has rows of, and its table."""
+    for method in dict.fromkeys(row.grpc_method for row in comparison.rows):
+        yield method, _comparison_table([row for row in comparison.rows if row.grpc_method == method])
+
+
+def comparison_summary(comparison: Comparison, reference: Usage, subject: Usage) -> list[str]:
+    """Return the shares that are covered, and what the comparison leaves out, a line each."""
+    return [
+        f"call shapes covered: {share_text(comparison.shapes)}",
+        f"rows covered: {share_text(comparison.key_patterns)}",
+        *(f"note: {note}" for note in comparison_notes(reference, subject)),
+    ]
+
+
+def comparison_notes(reference: Usage, subject: Usage) -> list[str]:
+    """Return what a comparison leaves out, a line each."""
+    lines = []
+    if rows := compare.left_out(reference):
+        calls = sum(row.calls for row in rows)
+        lines.append(
+            f"{len(rows)} rows of the reference ({calls} calls) have no call pattern or an unknown key: left out"
+        )
+    without_rows = {method.name for method in GRPC_METHODS if not method.call_patterns}
+    lines += [
+        f"{short_name(name)}, compared by its calls alone: "
+        f"{reference.calls.get(name, 0)} in the reference, {subject.calls.get(name, 0)} in the subject"
+        for name in sorted(without_rows & (reference.calls.keys() | subject.calls.keys()))
+    ]
+    return lines
+
+
+def gates_text(outcome: Outcome, gates: Gates, reference: Usage, subject: Usage, jaeger_url: str = "") -> str:
+    """Return everything that the gates failed for, with examples."""
+    lines = list(outcome.failures)
+    if outcome.missing_shapes:
+        lines.append("missing call shapes, the heaviest first:")
+    for shape, calls in outcome.missing_shapes.items():
+        lines.append(f"    {short_name(shape[0])} {shape_text(shape)}: {calls} calls")
+    lines += _listed("missing rows, the heaviest first:", outcome.missing_rows, reference, jaeger_url)
+    lines += _listed("new rows, the heaviest first:", outcome.new_rows, subject, jaeger_url)
+    lost = [row.grpc_method for row in outcome.missing_rows] + [shape[0] for shape in outcome.missing_shapes]
+    if lost and (reasons := doubts(lost, subject)):
+        lines.append(f"may be not recorded rather than not called: {', '.join(reasons)}")
+    lines += gates_notes(outcome, gates)
+    return "\n".join(lines)
+
+
+def gates_notes(outcome: Outcome, gates: Gates) -> list[str]:
+    """Return what the gates did not look at, a line each."""
+    lines = []
+    if gates.methods:
+        lines.append(f"--gate-methods: judged {', '.join(map(short_name, gates.methods))} alone")
+    if outcome.left_out:
+        lines.append(f"--min-calls={gates.min_calls}: left out {len(outcome.left_out)} rows with fewer calls")
+    if outcome.excused:
+        calls = sum(row.reference_calls for row in outcome.excused)
+        lines.append(f"known gaps: {len(outcome.excused)} missing rows ({calls} calls) do not fail --fail-on-missing")
+    return lines
+
+
+def trace_link(example: Example, jaeger_url: str) -> str:
+    """Return the address of Jaeger's page of the trace."""
+    return f"{jaeger_url.rstrip('/')}/trace/{quote(example.trace_id, safe='')}"
+
+
+def _place(example: Example, jaeger_url: str) -> str:
+    place = f"trace {example.trace_id} span {example.span_id}"
+    return f"{place} ({trace_link(example, jaeger_url)})" if jaeger_url else place
+
+
+def _listed(title: str, rows: Sequence[ComparedRow], usage: Usage, jaeger_url: str) -> list[str]:
+    lines = [title] if rows else []
+    total = sum(row.calls for row in usage.rows)
+    for row in rows:
+        calls = row.reference_calls or row.subject_calls
+        pattern = f" {row.key_pattern}" if row.key_pattern else ""
+        example = compare.example_of(row, usage)
+        place = f", for example {_place(example, jaeger_url)}" if example else ", no example saved"
+        lines.append(f"    {short_name(row.grpc_method)} {shape_text(row.shape)}{pattern}")
+        lines.append(f"        {calls} calls, {percent(calls, total)} of all{place}")
+    return lines
+
+
+def _comparison_table(rows: Sequence[ComparedRow]) -> str:
+    in_reference = sum(row.reference_calls for row in rows)
+    in_subject = sum(row.subject_calls for row in rows)
+    lines, left_out = shown(rows)
+    body = [
+        [
+            row.call_pattern,
+            shorten(row.key_pattern, KEY_WIDTH),
+            ",".join(row.args),
+            str(row.reference_calls),
+            percent(row.reference_calls, in_reference),
+            str(row.subject_calls),
+            percent(row.subject_calls, in_subject),
+            row.status,
+        ]
+        for row in lines
+    ]
+    if left_out:
+        calls = sum(row.subject_calls for row in left_out)
+        more = f"... and {len(left_out)} more unknown keys"
+        body.append(["", more, "", "0", percent(0, in_reference), str(calls), percent(calls, in_subject), NEW])
+    demanded = [row for row in rows if row.status != NEW]
+    covered = sum(row.status == COVERED for row in demanded)
+    footer = [
+        "total", "", "",
+        str(in_reference), percent(in_reference, in_reference),
+        str(in_subject), percent(in_subject, in_subject),
+        f"{covered} of {len(demanded)} covered",
+    ]  # fmt: skip
+    headers = ["method", "pattern", "args", "reference", "percent", "subject", "percent", "status"]
+    align = ["left", "left", "left", "right", "right", "right", "right", "left"]
+    return _table(headers, body, footer, align)
+
+
+def share_text(share: Share) -> str:
+    """Return how much is covered: 13 of 16, 98.21% of the reference's calls."""
+    return (
+        f"{share.covered} of {share.reference}, {compare.percent_text(share.percent_of_calls)} of the reference's calls"
+    )
+
+
+def shown(rows: Sequence[_Row]) -> tuple[list[_Row], list[_Row]]:
+    """Split the rows into those to show and those of unknown keys that are too many."""
+    left_out = [row for row in rows if has_unknown_key(row)][UNKNOWN_ROWS:]
+    hidden = set(left_out)
+    return [row for row in rows if row not in hidden], left_out
+
+
+def _left_then_right(columns: int, numbers: int) -> list[str]:
+    return ["left"] * (columns - numbers) + ["right"] * numbers
+
+
+def _table(headers: list[str], rows: list[list[str]], footer: list[str], align: Sequence[str]) -> str:
+    """Lay out the table, the footer under a line."""
+    return tabulate(
+        [*rows, SEPARATING_LINE, footer],
+        headers=headers,
+        tablefmt="simple",
+        disable_numparse=True,
+        colalign=align,
+    )
