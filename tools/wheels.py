@@ -28,11 +28,11 @@ def versions() -> list[str]:
 def find(version: str) -> Path | None:
     """Return an interpreter of this version: of uv's, of pyenv's, or on the path; None if none starts."""
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
-    candidates = [*sorted(pyenv.glob(f"{version}.*/bin/python")), shutil.which(f"python{version}")]
+    found: list[str | Path | None] = [*sorted(pyenv.glob(f"{version}.*/bin/python")), shutil.which(f"python{version}")]
     if uv := shutil.which("uv"):
-        found = subprocess.run([uv, "python", "find", version], capture_output=True, text=True, check=False)
-        candidates.append(found.stdout.strip() or None)
-    for candidate in filter(None, candidates):
+        of_uv = subprocess.run([uv, "python", "find", version], capture_output=True, text=True, check=False)
+        found.append(of_uv.stdout.strip() or None)
+    for candidate in filter(None, found):
         printed = subprocess.run([candidate, "-c", "import sys, venv; print(*sys.version_info[:2], sep='.')"],
                               capture_output=True, text=True, check=False)  # fmt: skip
         if printed.stdout.strip() == version:
@@ -55,12 +55,12 @@ def main() -> int:
                 print(f"Python {version}: not here, not tried")
                 continue
             environment = here / version
-            subprocess.run([python, "-m", "venv", environment], check=True)
-            install = [environment / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check"]
-            subprocess.run([*install, "-c", ROOT / "constraints.txt", wheel], check=True)
+            subprocess.run([str(python), "-m", "venv", str(environment)], check=True)
+            install = [str(environment / "bin" / "pip"), "install", "--quiet", "--disable-pip-version-check"]
+            subprocess.run([*install, "-c", str(ROOT / "constraints.txt"), str(wheel)], check=True)
             empty = here / f"empty-{version}"
             empty.mkdir()
-            command = [environment / "bin" / "etcd-coverage", str(DUMP), "-q"]
+            command = [str(environment / "bin" / "etcd-coverage"), str(DUMP), "-q"]
             judged = subprocess.run(command, cwd=empty, capture_output=True, text=True, check=False)
             lines = judged.stdout.splitlines() or judged.stderr.splitlines() or [""]
             print(f"Python {version}: {lines[-1]}", flush=True)
