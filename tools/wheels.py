@@ -26,15 +26,15 @@ def versions() -> list[str]:
 
 
 def find(version: str) -> Path | None:
-    """Return an interpreter of this version: of uv's, of pyenv's, or on the path; None if none starts."""
+    """Return an interpreter of this version: of pyenv's, on the path, or of uv's; None if none starts."""
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
-    found: list[str | Path | None] = [*sorted(pyenv.glob(f"{version}.*/bin/python")), shutil.which(f"python{version}")]
+    candidates = [*map(str, sorted(pyenv.glob(f"{version}.*/bin/python"))), shutil.which(f"python{version}")]
     if uv := shutil.which("uv"):
         of_uv = subprocess.run([uv, "python", "find", version], capture_output=True, text=True, check=False)
-        found.append(of_uv.stdout.strip() or None)
-    for candidate in filter(None, found):
-        printed = subprocess.run([candidate, "-c", "import sys, venv; print(*sys.version_info[:2], sep='.')"],
-                              capture_output=True, text=True, check=False)  # fmt: skip
+        candidates.append(of_uv.stdout.strip())
+    for candidate in filter(None, candidates):
+        code = "import sys, venv; print(*sys.version_info[:2], sep='.')"
+        printed = subprocess.run([candidate, "-c", code], capture_output=True, text=True, check=False)
         if printed.stdout.strip() == version:
             return Path(candidate)
     return None
