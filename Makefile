@@ -6,7 +6,7 @@ TOOLS := .tools/bin
 SHELL_SCRIPTS = .ci/run $(wildcard *.sh patches/kubernetes/*.sh tools/*/*.sh) $(wildcard meta_tests/doubles/*)
 
 .DEFAULT_GOAL := coverage
-.PHONY: help coverage test integration check tools usages bench clean k8s-coverage robustness-coverage local-coverage
+.PHONY: help coverage test integration check docs tools usages bench clean k8s-coverage robustness-coverage local-coverage
 
 help:  ## list the targets
 	@sed -nE 's/^([a-z0-9-]+):.*## (.*)/\1: \2/p' Makefile
@@ -20,11 +20,17 @@ test: $(VENV)  ## run every test that needs no server
 integration: $(VENV) tools  ## run the tests that drive real servers
 	$(BIN)/pytest -m integration tests meta_tests
 
-check: $(VENV)  ## lint, format, types and shell scripts
+docs: $(VENV)  ## write the lists in the documents that follow the code
+	$(COG) -r README.md
+
+COG = $(BIN)/cog -I . --verbosity=1
+
+check: $(VENV)  ## lint, format, types, shell scripts, and lists in the documents
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/shellcheck -x $(SHELL_SCRIPTS)
+	$(COG) --check --check-fail-msg='run: make docs' README.md
 
 # Judges one dump, $$dump.
 JUDGE = $(BIN)/pytest -v --require-dumps --testdata "$$(dirname "$$dump")" -k "TestInterfaceUse and [$$(basename "$$dump")"
