@@ -6,7 +6,7 @@ TOOLS := .tools/bin
 SHELL_SCRIPTS = .ci/run $(wildcard *.sh patches/kubernetes/*.sh tools/*/*.sh) $(wildcard meta_tests/doubles/*)
 
 .DEFAULT_GOAL := coverage
-.PHONY: help coverage test integration check docs wheels tools usages bench clean k8s-coverage robustness-coverage local-coverage
+.PHONY: help coverage test integration check docs wheels parity tools usages bench clean k8s-coverage robustness-coverage local-coverage
 
 help:  ## list the targets
 	@sed -nE 's/^([a-z0-9-]+):.*## (.*)/\1: \2/p' Makefile
@@ -66,7 +66,7 @@ $(TOOLS)/kwok: tools/kwok/go.mod tools/kwok/go.sum
 	cd "$$(cd tools/kwok && go list -m -f '{{.Dir}}' sigs.k8s.io/kwok)/kustomize/stage" && \
 	sed -s '1i ---' node/fast/node-*.yaml node/heartbeat-with-lease/node-*.yaml pod/fast/pod-*.yaml >$(CURDIR)/$@-stages.yaml
 
-tools: $(TOOLS)/etcd $(TOOLS)/jaeger $(TOOLS)/kind $(TOOLS)/kwok  ## build the programs that the integration tests drive (Jaeger takes minutes)
+tools: $(TOOLS)/etcd $(TOOLS)/jaeger $(TOOLS)/kind $(TOOLS)/kwok $(TOOLS)/go_original.test  ## build the programs that the integration tests drive (Jaeger takes minutes)
 
 # Not `go install package@version`: it refuses modules with replace directives, which both have.
 $(TOOLS)/etcd: tools/etcd/go.mod tools/etcd/go.sum
@@ -74,6 +74,13 @@ $(TOOLS)/etcd: tools/etcd/go.mod tools/etcd/go.sum
 
 $(TOOLS)/jaeger: tools/jaeger/go.mod tools/jaeger/go.sum
 	cd tools/jaeger && go build -o $(CURDIR)/$@ github.com/jaegertracing/jaeger/cmd/jaeger
+
+# The Go original: a test binary, so `go test -c`; none of its files is committed.
+$(TOOLS)/go_original.test: tools/go_original/go.mod tools/go_original/go.sum
+	cd tools/go_original && go test -c -o $(CURDIR)/$@ go.etcd.io/etcd/tests/v3/robustness/coverage
+
+parity: $(VENV) $(TOOLS)/go_original.test  ## compare with etcd's Go tests, figure by figure, on real and mutated dumps
+	$(BIN)/pytest -m integration meta_tests/test_go_original.py
 
 usages: $(VENV)  ## save the usages of the demo dumps again
 	@for dump in testdata/kubernetes-1.[0-9][0-9].json.gz; do name=$$(basename "$$dump"); \
