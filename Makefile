@@ -6,7 +6,7 @@ TOOLS := .tools/bin
 SHELL_SCRIPTS = .ci/run $(wildcard *.sh patches/kubernetes/*.sh tools/*/*.sh) $(wildcard meta_tests/doubles/*)
 
 .DEFAULT_GOAL := coverage
-.PHONY: help coverage test integration check tools usages bench clean k8s-coverage robustness-coverage local-coverage
+.PHONY: help coverage test integration check docs wheels tools usages bench clean k8s-coverage robustness-coverage local-coverage
 
 help:  ## list the targets
 	@sed -nE 's/^([a-z0-9-]+):.*## (.*)/\1: \2/p' Makefile
@@ -15,16 +15,22 @@ coverage: $(VENV)  ## judge every dump in testdata/ and print its tables
 	$(BIN)/pytest -v -k TestInterfaceUse tests/test_interface_use.py --require-dumps $(ARGS)
 
 test: $(VENV)  ## run every test that needs no server
-	$(BIN)/pytest -n auto -m "not integration" tests meta_tests
+	$(BIN)/pytest -n auto -m "not integration" tests meta_tests $(ARGS)
 
 integration: $(VENV) tools  ## run the tests that drive real servers
 	$(BIN)/pytest -m integration tests meta_tests
 
-check: $(VENV)  ## lint, format, types and shell scripts
+docs: $(VENV)  ## write the lists in the documents that follow the code
+	$(COG) -r README.md
+
+COG = $(BIN)/cog -I . --verbosity=1
+
+check: $(VENV)  ## lint, format, types, shell scripts, and lists in the documents
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/shellcheck -x $(SHELL_SCRIPTS)
+	$(COG) --check --check-fail-msg='run: make docs' README.md
 
 # Judges one dump, $$dump.
 JUDGE = $(BIN)/pytest -v --require-dumps --testdata "$$(dirname "$$dump")" -k "TestInterfaceUse and [$$(basename "$$dump")"
@@ -73,6 +79,9 @@ usages: $(VENV)  ## save the usages of the demo dumps again
 	@for dump in testdata/kubernetes-1.[0-9][0-9].json.gz; do name=$$(basename "$$dump"); \
 	$(BIN)/pytest -q -k "TestInterfaceUse and [$$name" tests/test_interface_use.py --usage-json="usage/$${name%.gz}" || exit 1; \
 	done
+
+wheels: $(VENV)  ## try the wheel on every Python that is here, each in an empty environment
+	$(BIN)/python tools/wheels.py
 
 bench: $(VENV)  ## time the suite against json.load; takes some minutes
 	$(BIN)/python -m benchmarks.bench

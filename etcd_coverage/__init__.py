@@ -16,5 +16,6 @@ The flow: dump -> spans (`dumps`) -> usage (`judging`) -> comparison (`comparing
 - `sources`: the work behind the commands: where traces come from
 - `suite`: the pytest plugin and the judging tests
 
-Commands (``python -m etcd_coverage.X``): `jaeger` downloads a dump, `sample` takes a sample of one.
+Commands (``python -m etcd_coverage.X``): `jaeger` downloads a dump, `sample` takes a sample of one,
+`unseen` lists rows of the reference that no dump has.
 """

@@ -42,6 +42,7 @@ def row_of(method: str, call_pattern: str, key: str, *args: str, calls: int = 1,
         args=args,
         calls=calls,
         contract_calls=contract_calls,
+        known_key=method != RANGE or key.startswith("/registry/"),
         example=EXAMPLE,
     )
 

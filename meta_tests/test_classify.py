@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
-from etcd_coverage.judging.classify import has_unknown_key
+from etcd_coverage.comparing import compare
+from etcd_coverage.dumps.otlp_json import JsonSpan
+from etcd_coverage.judging.classify import KeyPatterns, with_known_keys
 from etcd_coverage.judging.judge import judge
+from etcd_coverage.judging.leases import leases
+from etcd_coverage.judging.span_maps import Call
 from etcd_coverage.judging.usage import Example, Finding, Lease, Usage
 from meta_tests.builder import (
     COMPACT,
@@ -243,6 +248,19 @@ def txn(number: int, lease: int, key: str = POD) -> list[dict[str, Any]]:
         ),
         ({"id": 7, "ttl": 15}, [txn(2, 7, "a\x00")], "new-key-pattern", "New key pattern detected: a\\x00"),
         ({"id": 7, "ttl": 15}, [txn(2, 7), txn(3, 7, "b")], "new-key-pattern", "New key pattern detected: b"),
+        (
+            {"id": 7, "ttl": 15},
+            [call(2, TXN, {"success_first_lease": 7})],
+            "new-key-pattern",
+            "New key pattern detected: no pattern found",
+        ),
+        ({"id": 7, "ttl": 15}, [txn(2, 7), txn(3, 7, "")], "new-key-pattern", "New key pattern detected: "),
+        (
+            {"id": 7, "ttl": 15},
+            [txn(2, 7), call(3, TXN, {"success_first_lease": 7, "success_first_key": 5})],
+            "new-key-pattern",
+            "New key pattern detected: ",
+        ),
         ({"id": 7}, [txn(2, 7)], "lease-without-ttl", "Lease without TTL"),
         ({"id": 7}, [], "new-key-pattern", "New key pattern detected: no pattern found"),
         ({}, [], "lease-without-id", "Lease without ID"),
@@ -256,6 +274,31 @@ def test_lease_with_a_finding_is_not_counted(
     assert [finding for finding in findings(usage) if finding.grpc_method == LEASE_GRANT] == [
         Finding(id=identifier, grpc_method=LEASE_GRANT, message=message, count=1, example=ONE)
     ]
+
+
+def test_transaction_without_a_first_key_uses_the_lease_and_has_no_pattern(tmp_path: Path) -> None:
+    """As the Go original counts it: 1 lease, 2.0 uses."""
+    usage = judged(
+        tmp_path, call(1, LEASE_GRANT, {"id": 7, "ttl": 5}), call(2, TXN, {"success_first_lease": 7}), txn(3, 7)
+    )
+    assert usage.leases == [Lease(key_pattern=POD_PATTERN, uses=2, ttl_seconds=5, calls=1)]
+
+
+def test_keys_of_a_lease_are_read_once_however_often_it_was_granted() -> None:
+    class Counted(KeyPatterns):
+        finds = 0
+
+        def find(self, key: str) -> str | None:
+            self.finds += 1
+            return super().find(key)
+
+    patterns = Counted()
+    grants = [Call(JsonSpan(), {"id": 7, "ttl": 1})] * 50
+    transactions = [Call(JsonSpan(), {"success_first_lease": 7, "success_first_key": POD})] * 40
+    found, problems = leases(grants, {7: transactions}, patterns)
+    assert found == [Lease(key_pattern=POD_PATTERN, uses=2000, ttl_seconds=50, calls=50)]
+    assert problems == []
+    assert patterns.finds == 40
 
 
 def test_same_finding_of_two_leases_is_told_once(tmp_path: Path) -> None:
@@ -276,7 +319,22 @@ def test_server_span_alone_is_no_call(tmp_path: Path) -> None:
     usage = judged(tmp_path, call(1, RANGE, GET)[:1])
     assert usage.calls == {RANGE: 1}
     assert usage.rows == []
-    assert f'expected "{RANGE}" method to be called at least once' in [finding.message for finding in usage.findings]
+    assert usage.findings[0] == Finding(
+        id="call-not-recorded",
+        grpc_method=RANGE,
+        message=f'"{RANGE}" method was called 1 time, but no call was recorded',
+        count=1,
+        example=Example(TRACE, "00000001000000aa"),
+    )
+
+
+def test_server_spans_alone_are_no_calls_of_a_release_that_has_no_such_method(tmp_path: Path) -> None:
+    servers = [server for number in (7, 8) for server in call(number, RANGE_STREAM, PODS)[:1]]
+    without = [one for one in complete() if not one["spanId"].startswith("00000002")]
+    usage = judge(write(tmp_path / "dump.json", etcd(without, servers)), "1.36")
+    assert [(one.id, one.message) for one in usage.findings] == [
+        ("call-not-recorded", f'"{RANGE_STREAM}" method was called 2 times, but no call was recorded')
+    ]
 
 
 def test_calls_are_sorted_by_name(tmp_path: Path) -> None:
@@ -286,7 +344,34 @@ def test_calls_are_sorted_by_name(tmp_path: Path) -> None:
 
 def test_row_of_a_method_without_keys_has_no_unknown_key(tmp_path: Path) -> None:
     usage = judged(tmp_path, call(1, COMPACT, {"rev": 1}), call(2, RANGE, GET), call(3, RANGE, {}))
-    assert [has_unknown_key(row) for row in usage.rows] == [True, False, False]
+    assert [row.known_key for row in usage.rows] == [False, True, True]
+
+
+def test_key_that_reads_like_a_pattern_is_unknown_and_stands_beside_the_pattern(tmp_path: Path) -> None:
+    literal = "/registry/{api-group}/{resource}/{namespace}/{name}"
+    known = call(1, RANGE, GET | {"range_begin": "/registry/crd.io/widgets/default/web"})
+    both = judged(tmp_path, known, call(2, RANGE, GET | {"range_begin": literal}))
+    assert [(row.key_pattern, row.known_key, row.calls) for row in both.rows] == [
+        (literal, False, 1),
+        (literal, True, 1),
+    ]
+    assert [(one.id, one.count) for one in findings(both)] == [("new-key-pattern", 1)]
+    compared = compare.compare(judged(tmp_path, known), both)
+    assert [(row.key_pattern, row.known_key, row.status) for row in compared.rows] == [
+        (literal, True, "covered"),
+        (literal, False, "new"),
+    ]
+    assert compare.left_out(both) == [both.rows[0]]
+    example = compare.example_of(compared.rows[1], both)
+    assert example is not None
+    assert example.span_id == "00000002000000bb"
+
+
+def test_unknown_keys_of_earlier_saved_usages_are_recognised(tmp_path: Path) -> None:
+    rows = judged(
+        tmp_path, call(1, COMPACT, {"rev": 1}), call(2, RANGE, GET), call(3, RANGE, {"range_begin": "k"})
+    ).rows
+    assert with_known_keys(msgspec.structs.replace(row, known_key=True) for row in rows) == rows
 
 
 def test_leases_are_summed_by_key_pattern(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ EXAMPLE = Example("trace", "span")
 def row(calls: int, method: str = RANGE, call_pattern: str = "Get", key: str = POD, *args: str) -> Row:
     return Row(
         grpc_method=method, call_pattern=call_pattern, key_pattern=key, args=args,
-        calls=calls, contract_calls=0, example=EXAMPLE,
+        calls=calls, contract_calls=0, known_key=key != "key", example=EXAMPLE,
     )  # fmt: skip
 
 

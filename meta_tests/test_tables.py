@@ -15,7 +15,8 @@ RANGE_METHOD = next(method for method in GRPC_METHODS if method.name == RANGE)
 
 
 def row(method: str = RANGE, call_pattern: str = "Get", key: str = "/registry/{resource}", **more: object) -> Row:
-    fields = {"args": (), "calls": 1, "contract_calls": 0} | more
+    known = key.startswith("/registry") or key in ("", "compact_rev_key")
+    fields = {"args": (), "calls": 1, "contract_calls": 0, "known_key": known} | more
     return Row(grpc_method=method, call_pattern=call_pattern, key_pattern=key, **fields)  # type: ignore[arg-type]
 
 

@@ -67,6 +67,7 @@ def test_saved_json_is_the_documented_format(tmp_path: Path) -> None:
                 "args": ["limit"],
                 "calls": 1,
                 "contract_calls": 0,
+                "known_key": False,
                 "example": example,
             },
             {

@@ -2,6 +2,7 @@
 
 - `compare`: reference usage x subject usage -> covered, missing, new
 - `known_gaps`: rows that a subject is known to lack
+- `unseen`: reference x usages -> what was never seen
 - `gates`: comparison x what is demanded of it -> what fails
 - `saved`: usages as files: recognised, loaded, brought up to date
 """

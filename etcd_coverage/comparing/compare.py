@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from etcd_coverage.judging.classify import has_unknown_key
 from etcd_coverage.judging.usage import Count, Text
 from etcd_coverage.reference import GRPC_METHODS
 
@@ -31,7 +30,7 @@ def shape_text(shape: Shape) -> str:
     return f"{call_pattern or 'unknown'}({','.join(args)})"
 
 
-class ComparedRow(Struct, frozen=True, kw_only=True):
+class ComparedRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One row of either usage, with the calls in both.
 
     ``status`` is "covered" if both have it, "missing" if the reference alone has it, "new" if it is not in the
@@ -45,6 +44,7 @@ class ComparedRow(Struct, frozen=True, kw_only=True):
     reference_calls: Count
     subject_calls: Count
     status: Literal["covered", "missing", "new"]
+    known_key: bool = True
 
     @property
     def shape(self) -> Shape:
@@ -102,7 +102,7 @@ def compare(reference: Usage, subject: Usage) -> Comparison:
 
 def is_known(row: Row) -> bool:
     """Tell whether the row has a call pattern and a known key pattern, so that it can be demanded of others."""
-    return bool(row.call_pattern) and not has_unknown_key(row)
+    return bool(row.call_pattern) and row.known_key
 
 
 def row_coverage(demanded: Iterable[ComparedRow]) -> Coverage:
@@ -138,7 +138,7 @@ def left_out(usage: Usage) -> list[Row]:
 
 def example_of(row: ComparedRow, usage: Usage) -> Example | None:
     """Return the ids of a call of the row in the usage; None if it has none, or if it was not saved."""
-    key = (row.grpc_method, row.call_pattern, row.key_pattern, row.args)
+    key = (row.grpc_method, row.call_pattern, row.key_pattern, row.args, row.known_key)
     return next((of_usage.example for of_usage in usage.rows if _key(of_usage) == key), None)
 
 
@@ -164,14 +164,14 @@ def _coverage(covered: int, reference: int, covered_calls: int, reference_calls:
     )
 
 
-_Key = tuple[str, str, str, tuple[str, ...]]
+_Key = tuple[str, str, str, tuple[str, ...], bool]
 
 _METHOD_ORDER = {method.name: number for number, method in enumerate(GRPC_METHODS)}
 _STATUS_ORDER = {MISSING: 0, COVERED: 1, NEW: 2}
 
 
 def _key(row: Row) -> _Key:
-    return row.grpc_method, row.call_pattern, row.key_pattern, row.args
+    return row.grpc_method, row.call_pattern, row.key_pattern, row.args, row.known_key
 
 
 def _calls(rows: Iterable[Row]) -> Counter[_Key]:
@@ -196,7 +196,7 @@ def _unseen(shapes: dict[Shape, int], rows: Iterable[ComparedRow]) -> dict[Shape
 def _compared(
     key: _Key, reference_calls: int, subject_calls: int, status: Literal["covered", "missing", "new"]
 ) -> ComparedRow:
-    method, call_pattern, key_pattern, args = key
+    method, call_pattern, key_pattern, args, known_key = key
     return ComparedRow(
         grpc_method=method,
         call_pattern=call_pattern,
@@ -205,6 +205,7 @@ def _compared(
         reference_calls=reference_calls,
         subject_calls=subject_calls,
         status=status,
+        known_key=known_key,
     )
 
 
@@ -218,4 +219,5 @@ def _order(row: ComparedRow) -> tuple[object, ...]:
         row.key_pattern,
         row.call_pattern,
         row.args,
+        not row.known_key,
     )

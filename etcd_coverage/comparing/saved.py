@@ -17,6 +17,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from etcd_coverage.comparing import compare
 from etcd_coverage.comparing.compare import Comparison
 from etcd_coverage.dumps.error import DumpError
+from etcd_coverage.judging.classify import with_known_keys
 from etcd_coverage.judging.judge import judge
 from etcd_coverage.judging.usage import Quality, Usage
 from etcd_coverage.text import escape, shorten
@@ -199,6 +200,7 @@ def _usage(name: str, fields: dict[str, Raw]) -> Usage:
         raise DumpError(f"{where} has neither calls nor an error; {_AGAIN}")
     if not all(text.isprintable() for text in _texts([name, msgspec.to_builtins(found)])):
         raise DumpError(f"{where} holds a control character, which is never saved; {_AGAIN}")
+    found.rows = with_known_keys(found.rows)
     return found
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from etcd_coverage.attributes import get_str
 from etcd_coverage.judging.findings import NEW_CALL_PATTERN, NEW_KEY_PATTERN, finding, merged
@@ -47,19 +49,17 @@ class _Group:
         self.example = example_of(call.span)
 
 
-def has_unknown_key(row: _OfKey) -> bool:
-    """Tell whether the row's key has no pattern, so that ``key_pattern`` is the key itself.
+def with_known_keys(rows: Iterable[Row]) -> list[Row]:
+    """Return the rows of a saved usage, each with ``known_key``, which earlier versions did not save.
 
-    Rows of a saved usage may be of a method that the reference no longer has: their keys are taken as known.
+    Rows may be of a method that the reference no longer has: their keys are taken as known.
     """
-    return bool(_KEYS.get(row.grpc_method)) and row.key_pattern not in _PATTERNS
-
-
-class _OfKey(Protocol):
-    @property
-    def grpc_method(self) -> str: ...
-    @property
-    def key_pattern(self) -> str: ...
+    return [
+        replace(row, known_key=False)
+        if row.known_key and _KEYS.get(row.grpc_method) and row.key_pattern not in _PATTERNS
+        else row
+        for row in rows
+    ]
 
 
 _KEYS = {method.name: method.key for method in GRPC_METHODS}
@@ -92,7 +92,7 @@ def classify(
     rows = []
     findings = []
     for (text, call_pattern, known, args), group in sorted(
-        groups.items(), key=lambda item: (item[0][0], item[0][1], _marks(method, item[0][3]))
+        groups.items(), key=lambda item: (item[0][0], item[0][1], _marks(method, item[0][3]), item[0][2])
     ):
         pattern = text if known else escape(text)
         row = Row(
@@ -102,6 +102,7 @@ def classify(
             args=args,
             calls=group.calls,
             contract_calls=group.contract_calls,
+            known_key=known,
             example=group.example,
         )
         rows.append(row)

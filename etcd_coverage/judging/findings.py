@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 UNEXPECTED_METHOD = "unexpected-method"
 METHOD_NOT_CALLED = "method-not-called"
+CALL_NOT_RECORDED = "call-not-recorded"
 NEW_KEY_PATTERN = "new-key-pattern"
 NEW_CALL_PATTERN = "new-call-pattern"
 LEASE_WITHOUT_ID = "lease-without-id"
@@ -28,6 +29,8 @@ REFERENCE = "etcd_coverage/reference.py"
 NEXT_STEPS = {
     UNEXPECTED_METHOD: f"if Kubernetes may call it, add a GrpcMethod to {REFERENCE}",
     METHOD_NOT_CALLED: "collect for longer or exercise more; if the release cannot call it, use --kubernetes-version",
+    CALL_NOT_RECORDED: "download again, without a limit of traces or spans (python -m etcd_coverage.jaeger); "
+    "an etcd that was killed, a sampler or a full exporter queue lose spans too",
     NEW_KEY_PATTERN: f"if Kubernetes may use it, add a SpecialResource or SpecialKey to {REFERENCE}; "
     "of a lease without one pattern, see which transactions used it",
     NEW_CALL_PATTERN: f"if Kubernetes may call it so, add a CallPattern to {REFERENCE}",
@@ -60,6 +63,18 @@ def method_not_called(method: GrpcMethod) -> Finding:
         grpc_method=method.name,
         message=f'expected "{method.name}" method to be called at least once',
         count=0,
+    )
+
+
+def call_not_recorded(method: GrpcMethod, spans: list[Span]) -> Finding:
+    """Return the finding that a required method has server spans, but none of them a call."""
+    times = "1 time" if len(spans) == 1 else f"{len(spans)} times"
+    return Finding(
+        id=CALL_NOT_RECORDED,
+        grpc_method=method.name,
+        message=f'"{method.name}" method was called {times}, but no call was recorded',
+        count=len(spans),
+        example=example_of(spans[0]),
     )
 
 

@@ -59,8 +59,11 @@ def usage_of(resources: Iterable[Resource], quality: Quality, kubernetes_version
     rows: list[Row] = []
     found: list[Finding] = findings.unexpected_methods(grpc_spans)
     for method in GRPC_METHODS:
-        if method.required and not calls.get(method.name) and can_call(method, kubernetes_version):
-            found.append(findings.method_not_called(method))
+        if method.required and not calls.get(method.name):
+            if method.name in grpc_spans:
+                found.append(findings.call_not_recorded(method, grpc_spans[method.name]))
+            elif can_call(method, kubernetes_version):
+                found.append(findings.method_not_called(method))
         if method.call_patterns:
             new_rows, new_findings = classify(method, calls.get(method.name, []), patterns, contracts)
             rows += new_rows

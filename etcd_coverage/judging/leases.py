@@ -29,16 +29,20 @@ def leases(
     ttl_seconds: Counter[str] = Counter()
     calls: Counter[str] = Counter()
     findings = []
+    by_lease: dict[int, tuple[str, str]] = {}  # a dump may grant one lease thousands of times
     for grant in grants:
         attributes = grant.attributes
-        used_by = transactions.get(get_int(attributes, "id"), [])
+        lease = get_int(attributes, "id")
+        used_by = transactions.get(lease, [])
         problem = ""
         pattern = ""
         if "id" not in attributes:
             identifier, problem = LEASE_WITHOUT_ID, "Lease without ID"
         else:
             identifier = NEW_KEY_PATTERN
-            pattern, problem = _pattern(used_by, patterns)
+            if lease not in by_lease:
+                by_lease[lease] = _pattern(used_by, patterns)
+            pattern, problem = by_lease[lease]
             if not problem and "ttl" not in attributes:
                 identifier, problem = LEASE_WITHOUT_TTL, "Lease without TTL"
         if problem:
@@ -55,9 +59,11 @@ def leases(
 
 
 def _pattern(transactions: list[Call], patterns: KeyPatterns) -> tuple[str, str]:
-    """Return the one key pattern of the transactions, or what is wrong with it."""
+    """Return the one key pattern of the transactions that have a first key, or what is wrong with it."""
     found: dict[str, None] = {}
     for call in transactions:
+        if LEASE_KEY not in call.attributes:
+            continue
         key = get_str(call.attributes, LEASE_KEY)
         pattern = patterns.find(key)
         if pattern is None:

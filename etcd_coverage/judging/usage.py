@@ -81,9 +81,9 @@ class Quality(Struct, kw_only=True):
 class Row(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The calls of a gRPC method that share call pattern, key pattern and set args.
 
-    ``call_pattern`` is empty where no call pattern matches, ``key_pattern`` the key itself where it has none, and
-    empty for a method without keys. ``args`` are the names of the set columns, in column order. ``example`` is the
-    first of the calls; None if it was not saved.
+    ``call_pattern`` is empty where no call pattern matches, ``key_pattern`` the key itself where it has none
+    (``known_key`` is False), and empty for a method without keys. ``args`` are the names of the set columns, in column
+    order. ``example`` is the first of the calls; None if it was not saved.
     """
 
     grpc_method: Text
@@ -92,6 +92,7 @@ class Row(Struct, frozen=True, kw_only=True, omit_defaults=True):
     args: tuple[Text, ...]
     calls: Positive
     contract_calls: Count
+    known_key: bool = True
     example: Example | None = None
 
 

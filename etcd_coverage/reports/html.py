@@ -18,7 +18,6 @@ from msgspec import Struct
 
 from etcd_coverage.comparing import compare
 from etcd_coverage.comparing.compare import NEW, ComparedRow, Comparison, Shape, shape_text
-from etcd_coverage.judging.classify import has_unknown_key
 from etcd_coverage.judging.findings import NEXT_STEPS
 from etcd_coverage.judging.usage import Row, Usage
 from etcd_coverage.reference import GRPC_METHODS, short_name
@@ -149,7 +148,7 @@ def _heat_map(entries: Iterable[tuple[Row | ComparedRow, int, str]]) -> HeatMap:
     calls: defaultdict[str, Counter[Shape]] = defaultdict(Counter)
     statuses: dict[tuple[str, Shape], str] = {}
     for row, count, status in entries:
-        key = UNKNOWN_KEYS if has_unknown_key(row) else row.key_pattern or NO_KEY
+        key = (row.key_pattern or NO_KEY) if row.known_key else UNKNOWN_KEYS
         shape = (row.grpc_method, row.call_pattern, row.args)
         calls[key][shape] += count
         statuses[key, shape] = status

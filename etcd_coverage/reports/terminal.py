@@ -10,7 +10,6 @@ from tabulate import SEPARATING_LINE, tabulate
 from etcd_coverage.comparing import compare
 from etcd_coverage.comparing.compare import COVERED, NEW, shape_text
 from etcd_coverage.comparing.gates import doubts
-from etcd_coverage.judging.classify import has_unknown_key
 from etcd_coverage.judging.findings import NEXT_STEPS
 from etcd_coverage.reference import GRPC_METHODS, short_name
 from etcd_coverage.text import shorten
@@ -272,7 +271,7 @@ def share_text(share: Coverage) -> str:
 
 def shown(rows: Sequence[_Row]) -> tuple[list[_Row], list[_Row]]:
     """Split the rows into those to show and those of unknown keys that are too many."""
-    left_out = [row for row in rows if has_unknown_key(row)][UNKNOWN_ROWS:]
+    left_out = [row for row in rows if not row.known_key][UNKNOWN_ROWS:]
     hidden = set(left_out)
     return [row for row in rows if row not in hidden], left_out
 
