@@ -254,6 +254,12 @@ def test_long_ids_are_cut_where_they_are_told(tmp_path: Path) -> None:
     assert max(map(len, quality.warnings())) < 300
 
 
+@pytest.mark.parametrize("traces", [100, 1_000, 1_500, 10_000, 100_000])
+def test_round_number_of_traces_is_a_warning(traces: int) -> None:
+    assert [line for line in Quality(traces=traces).warnings() if line.startswith(f"exactly {traces:,} traces")]
+    assert not [line for line in Quality(traces=traces + 1).warnings() if "exactly" in line]
+
+
 @pytest.mark.parametrize(("traces", "warned"), [(99, False), (100, True), (101, False)])
 def test_exactly_a_hundred_traces_are_a_warning(tmp_path: Path, traces: int, warned: bool) -> None:
     _, _, quality = read(tmp_path, etcd(*(in_trace(f"{n:032x}", call(1, RANGE, GET)) for n in range(1, traces + 1))))

@@ -25,8 +25,8 @@ Text = Annotated[
 ]
 """A text of which each character can be printed (`str.isprintable`); checked when a usage is loaded."""
 
-JAEGER_DEFAULT_TRACES = 100
-"""How many traces Jaeger answers at most unless asked for more with ``query.num_traces``."""
+TRACE_LIMITS = (100, 1_000, 1_500, 10_000, 100_000)
+"""Numbers of traces at which a download was probably cut: Jaeger's default (100), its UI's largest, and round ones."""
 
 MOST_CONFLICTS = 10
 """How many spans with several contents have a warning of their own."""
@@ -64,9 +64,9 @@ class Quality(Struct, kw_only=True):
             found.append("no records of traces from the apiserver")
         elif self.skipped_spans:
             found.append(f"skipped {self.skipped_spans} spans without traces in apiserver")
-        if self.traces == JAEGER_DEFAULT_TRACES:
+        if self.traces in TRACE_LIMITS:
             found.append(
-                f"exactly {JAEGER_DEFAULT_TRACES} traces: the download was probably cut at Jaeger's default; "
+                f"exactly {self.traces:,} traces: the download was probably cut at a limit (Jaeger's default is 100); "
                 "ask for more with query.num_traces, or use python -m etcd_coverage.jaeger"
             )
         found += [
