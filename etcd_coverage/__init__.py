@@ -4,6 +4,7 @@ The flow: dump -> spans (`dumps`) -> usage (`judging`) -> comparison (`comparing
 (`suite`). A room imports only rooms and modules above it in this list; each room's docstring lists its modules.
 
 - `text`: text from a dump, made fit to print
+- `atomic`: files written as a whole
 - `attributes`: typed look-up of a span's attributes
 - `key_pattern`: key -> key pattern
 - `matchers`: predicates on a call's attributes

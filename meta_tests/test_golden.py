@@ -17,6 +17,7 @@ from etcd_coverage.judging.judge import judge
 from etcd_coverage.judging.leases import LEASE_GRANT
 from etcd_coverage.reference import GRPC_METHODS
 from etcd_coverage.reports import terminal
+from etcd_coverage.text import percent
 from meta_tests.go_original import its_rows_alone
 
 if TYPE_CHECKING:
@@ -76,9 +77,9 @@ def rows_of(usage: Usage, method: str) -> list[tuple[object, ...]]:
             row.call_pattern,
             row.key_pattern,
             row.args,
-            terminal.percent(row.contract_calls, row.calls),
+            percent(row.contract_calls, row.calls),
             row.calls,
-            terminal.percent(row.calls, calls),
+            percent(row.calls, calls),
         )
         for row in rows
     ]
@@ -113,7 +114,7 @@ def test_leases(both: tuple[Usage, dict[str, Any]]) -> None:
             "avg_uses": f"{lease.uses / lease.calls:.1f}",
             "avg_ttl": f"{lease.ttl_seconds / lease.calls:.1f}",
             "calls": lease.calls,
-            "percent": terminal.percent(lease.calls, calls),
+            "percent": percent(lease.calls, calls),
         }
         for lease in usage.leases
     } == golden["leases"]

@@ -171,8 +171,41 @@ def test_a_page_stays_small_whatever_the_keys() -> None:
         "KV/Range", "", "… and 1,980 more unknown keys", "", "", "1,980", "99.00%", "",
     ]  # fmt: skip
     assert table_of(root, "Heat map")[2:] == [["(unknown keys)", "2,000"]]
-    for told in (page, text):
-        assert "… and 1,900 more" in told.replace("1900", "1,900")
+    for form in (page, text):
+        assert "... and 1980 more of new-key-pattern (calls: 1980)" in form
+
+
+def test_a_page_stays_small_whatever_the_methods() -> None:
+    names = [f"etcdserverpb.KV/Odd{number:05}" for number in range(20_000)] + ["etcdserverpb." + "x" * 1_000_000]
+    findings = [
+        Finding(id="unexpected-method", grpc_method=name, message=f"unexpected 1 calls to method: {name}", count=1)
+        for name in names
+    ]
+    made = Report(usages={"a": Usage(calls=dict.fromkeys(names, 1), findings=findings)})
+    page, text = html.html(made), html.markdown(made)
+    assert len(page) < 60_000
+    assert len(text) < 10_000
+    root = parsed(page)
+    assert table_of(root, "Calls by gRPC method")[-2:] == [
+        ["… and 19,981 more unexpected methods", "19,981", "99.90%"], ["total", "20,001", "100.00%"],
+    ]  # fmt: skip
+    assert [row[2:4] for row in table_of(root, "Findings")[1:]] == [
+        ["unexpected calls to methods: etcdserverpb.KV/* (20000 methods)", "20,000"],
+        ["unexpected 1 calls to method: etcdserverpb." + "x" * 233 + "... (1000043 characters)", "1"],
+    ]
+
+
+def test_a_report_is_written_whole_and_keeps_its_mode(tmp_path: Path) -> None:
+    path = tmp_path / "usage.md"
+    path.write_text("old")
+    path.chmod(0o640)
+    html.write(compared(), str(path), None, step_summary=False)
+    assert path.read_text() == html.markdown(compared())
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert list(tmp_path.iterdir()) == [path]
+    with pytest.raises(IsADirectoryError) as error:
+        html.write(compared(), str(tmp_path), None, step_summary=False)
+    assert error.value.filename == str(tmp_path)
 
 
 # --- heat maps ------------------------------------------------------------------------------------------------------

@@ -208,7 +208,7 @@ def test_each_finding_fails_its_test_alone_and_tells_what_to_do(run: Run) -> Non
         (title,) = [number for number, line in enumerate(lines) if line.strip("_ ") == f"TestInterfaceUse.{test}"]
         message, example, step = lines[title + 1 : title + 4]
         assert message == told
-        assert example.startswith("    1 calls, for example trace 0123456789abcdef0123456789abcdef span 00000008000000")
+        assert example.startswith("    1 call, for example trace 0123456789abcdef0123456789abcdef span 00000008000000")
         assert example.endswith(f"({LINK}/trace/0123456789abcdef0123456789abcdef)")
         assert step.partition(": ")[2] == next_step
         assert [line for line in lines if line.startswith("FAILED") and test in line] != []
@@ -263,15 +263,16 @@ def test_hostile_text_of_a_dump_never_reaches_the_terminal(run: Run) -> None:
     assert "\\x1b[2J\\x07\\x00\\u202e\\x0d\\x0a\\x9b31m" in text
 
 
-def test_many_unknown_keys_are_cut_in_the_table_and_whole_in_the_failure(run: Run) -> None:
+def test_many_unknown_keys_are_cut_in_the_table_and_in_the_failure(run: Run) -> None:
     keys = [f"key{number:03}" for number in range(30)]
     unknown = [one for number, key in enumerate(keys) for one in call(100 + number, RANGE, GET | {"range_begin": key})]
     result = run(dumps={"a.json": etcd([*complete(), *unknown])})
     result.stdout.fnmatch_lines(["*... and 10 more unknown keys * 10 * 32.26%"])
     lines = result.outlines
     assert [line for line in lines if line.startswith("New key pattern")] == [
-        f"New key pattern detected: {key}" for key in keys
+        f"New key pattern detected: {key}" for key in keys[:20]
     ]
+    assert "... and 10 more of new-key-pattern (calls: 10): --usage-json PATH saves every finding" in lines
     assert sum(line.startswith("Get ") and " key0" in line for line in lines) == 20
 
 

@@ -75,13 +75,13 @@ def test_gates_fail_once_with_everything_and_the_command_accepts_it(run: Run, py
         "--fail-on-missing: 1 row (1 calls) of the reference not seen",
         "--fail-on-new: 1 row (1 calls) that the reference does not have",
         "missing call shapes, the heaviest first:",
-        "    KV/Compact Compact(rev,physical): 1 calls",
+        "    KV/Compact Compact(rev,physical): 1 call",
         "missing rows, the heaviest first:",
         "    KV/Compact Compact(rev,physical)",
-        f"        1 calls, 20.00% of all, for example trace {place.format('00000004')}",
+        f"        1 call, 20.00% of all, for example trace {place.format('00000004')}",
         "new rows, the heaviest first:",
         "    KV/Range List(limit,rangeEnd) /registry/{resource}/",
-        f"        1 calls, 20.00% of all, for example trace {place.format('00000008')}",
+        f"        1 call, 20.00% of all, for example trace {place.format('00000008')}",
         "may be not recorded rather than not called: 1 KV/Compact spans without call",
     ]
     assert lines[start + 14 : start + 16] == [
@@ -164,11 +164,11 @@ def test_what_gates_leave_out_is_told(run: Run, pytester: pytest.Pytester) -> No
     )
     assert lines[lines.index("call shapes covered: 5 of 6, 62.50% of the reference's calls") + 1 :][:7] == [
         "rows covered: 5 of 6, 62.50% of the reference's calls",
-        "note: 1 rows of the reference (1 calls) have no call pattern or an unknown key: left out",
+        "note: 1 row of the reference (1 call) without a call pattern or with an unknown key: left out",
         "note: Lease/LeaseGrant, compared by its calls alone: 1 in the reference, 1 in the subject",
         "--gate-methods: judged KV/Range, KV/Txn alone",
         "--min-calls=2: left out 2 rows with fewer calls",
-        "known gaps: 1 missing rows (3 calls) do not fail --fail-on-missing",
+        "known gaps: 1 missing row (3 calls), which --fail-on-missing allows",
         "known gap that matches nothing any more, remove it: KV/Range Keys(rangeEnd,keysOnly)",
     ]
     # Where the test of the gates does not run, that is told, not taken for a pass.

@@ -7,7 +7,7 @@ from etcd_coverage.comparing.gates import Gates, hold
 from etcd_coverage.judging.usage import Example, Finding, Lease, Quality, Row, Usage
 from etcd_coverage.reference import GRPC_METHODS
 from etcd_coverage.reports import terminal
-from etcd_coverage.text import escape
+from etcd_coverage.text import escape, percent
 from meta_tests.builder import COMPACT, RANGE, TXN
 
 COMPACT_METHOD = next(method for method in GRPC_METHODS if method.name == COMPACT)
@@ -78,9 +78,67 @@ def test_long_method_is_cut() -> None:
 
 
 def test_percent_of_nothing_is_zero() -> None:
-    assert terminal.percent(0, 0) == "0.00%"
-    assert terminal.percent(1, 3) == "33.33%"
-    assert terminal.percent(2, 2) == "100.00%"
+    assert percent(0, 0) == "0.00%"
+
+
+def test_percent_is_rounded_but_all_and_nothing_are_shown_for_just_that() -> None:
+    assert percent(1, 3) == "33.33%"
+    assert percent(2, 3) == "66.67%"
+    assert percent(2, 2) == "100.00%"
+    assert percent(99_996, 100_000) == "99.99%"
+    assert percent(99_999, 100_000) == "99.99%"
+    assert percent(1, 1_000_000) == "0.01%"
+    assert percent(0, 1_000_000) == "0.00%"
+
+
+def test_many_keys_alike_are_one_line_and_the_rest_is_counted() -> None:
+    def new_key(key: str, count: int = 1) -> Finding:
+        message = f"New key pattern detected: {key}"
+        return Finding(id="new-key-pattern", grpc_method=RANGE, message=message, count=count)
+
+    prefixed = [new_key(f"/kubernetes.io/pods/ns/{number}", 2) for number in range(30_000)]
+    others = [new_key(f"/p{number:02}") for number in range(25)]
+    lines = terminal.failure_text([*others, *prefixed]).splitlines()
+    assert lines[0] == "New key pattern detected: /kubernetes.io/pods/ns/* (30000 keys)"
+    assert lines[1:20] == [f"New key pattern detected: /p{number:02}" for number in range(19)]
+    assert lines[20] == "... and 6 more of new-key-pattern (calls: 6): --usage-json PATH saves every finding"
+    assert len(lines) == 22
+
+
+def test_many_keys_called_in_an_unknown_way_are_one_line() -> None:
+    findings = [
+        Finding(
+            id="new-call-pattern",
+            grpc_method=RANGE,
+            message=f"New call pattern detected: {RANGE}(key=/a/{number},limit=false,rangeEnd=true)",
+            count=1,
+        )
+        for number in range(100)
+    ]
+    assert terminal.failure_text(findings).splitlines()[0] == (
+        f"New call pattern detected: {RANGE}(key=/a/*,limit=false,rangeEnd=true) (100 keys)"
+    )
+
+
+def test_verdicts_that_fail_stand_last() -> None:
+    bad = Usage(
+        findings=[
+            Finding(id="unexpected-method", grpc_method="etcdserverpb.KV/Put", message="a", count=9),
+            Finding(id="new-key-pattern", grpc_method=RANGE, message="b", count=3),
+        ]
+    )
+    usages = {"a.json": bad, "b.json": Usage(calls={RANGE: 1}), "c.json": Usage(error="is empty")}
+    assert terminal.verdict_lines({"a.json": "2 findings", "b.json": "", "c.json": "not judged"}, usages) == [
+        "PASS b.json: 1 call",
+        "FAIL a.json: 2 findings in 2 tests: KV/Put, KV/Range",
+        "FAIL c.json: not judged",
+    ]
+
+
+def test_nul_in_a_known_key_is_escaped() -> None:
+    table = terminal.method_table(Usage(rows=[row(key="nul\0key")]), RANGE_METHOD)
+    assert "nul\\x00key" in table
+    assert "\0" not in table
 
 
 def test_number_like_and_long_text_stays_as_it_is() -> None:
@@ -127,9 +185,9 @@ def test_failure_tells_all_findings_with_examples_and_what_to_do() -> None:
     assert terminal.failure_text(findings).splitlines() == [
         "New key pattern detected: k",
         "    3 calls, for example trace a b/c span 0c",
-        "expected it",
         "New key pattern detected: l",
-        "    1 calls, for example trace a b/c span 0c",
+        "    1 call, for example trace a b/c span 0c",
+        "expected it",
         "new-key-pattern: if Kubernetes may use it, add a SpecialResource or SpecialKey to etcd_coverage/reference.py; "
         "of a lease without one pattern, see which transactions used it",
         "method-not-called: collect for longer or exercise more; if the release cannot call it, use --kubernetes-version",
@@ -170,7 +228,7 @@ def test_comparison_tables_and_summary() -> None:
     assert terminal.comparison_summary(comparison, reference, subject) == [
         "call shapes covered: 1 of 3, 21.42% of the reference's calls",
         "rows covered: 1 of 3, 21.42% of the reference's calls",
-        "note: 1 rows of the reference (1 calls) have no call pattern or an unknown key: left out",
+        "note: 1 row of the reference (1 call) without a call pattern or with an unknown key: left out",
         "note: Lease/LeaseGrant, compared by its calls alone: 2 in the reference, 0 in the subject",
         "note: Maintenance/Status, compared by its calls alone: 0 in the reference, 1 in the subject",
     ]

@@ -16,27 +16,20 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from msgspec import Struct
 
+from etcd_coverage.atomic import write_atomically
 from etcd_coverage.comparing import compare
 from etcd_coverage.comparing.compare import NEW, ComparedRow, Comparison, Shape, shape_text
-from etcd_coverage.judging.findings import NEXT_STEPS
 from etcd_coverage.judging.usage import Row, Usage
 from etcd_coverage.reference import GRPC_METHODS, short_name
 from etcd_coverage.reports import terminal as tables
-from etcd_coverage.text import printable, shorten
+from etcd_coverage.reports.figures import ERROR_WIDTH, KEY_WIDTH, MESSAGE_WIDTH, trace_of
+from etcd_coverage.reports.grouped_findings import grouped
+from etcd_coverage.text import percent, printable, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from etcd_coverage.judging.usage import Example
-
-FINDINGS_SHOWN = 100
-"""How many findings of a dump a report shows."""
-
-MESSAGE_WIDTH = 300
-"""How many characters of a finding's message a report shows."""
-
-ERROR_WIDTH = 2000
-"""How many characters of a dump's error a report shows: it ends with what to do."""
+    from etcd_coverage.reports.figures import Trace
 
 HEAT = (1, 10, 100, 1000, 10_000)
 """From how many calls on a cell of the heat map has the levels 1 to 5."""
@@ -102,7 +95,7 @@ def write(report: Report, markdown_path: str | None, html_path: str | None, *, s
     written = []
     for path, content in ((markdown_path, markdown), (html_path, html)):
         if path:
-            Path(path).write_text(content(report), encoding="utf-8")
+            write_atomically(Path(path), content(report).encode())
             written.append(Path(path))
     if step_summary and (summary := append_step_summary(report)):
         written.append(summary)
@@ -209,7 +202,7 @@ def _digest(text: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
-def _breakable(text: str, width: int = tables.KEY_WIDTH) -> Markup:
+def _breakable(text: str, width: int = KEY_WIDTH) -> Markup:
     """Cut the text to the width, and allow it to go on in the next line within keys and lists of args."""
     return Markup("<wbr>").join(re.split("(?<=[/,(])", shorten(printable(text), width)))
 
@@ -244,20 +237,20 @@ _ENVIRONMENT.globals |= {
     "coverage_map": coverage_map,
     "heat_map": heat_map,
     "missing_shapes": _missing_shapes,
-    "next_steps": NEXT_STEPS,
-    "percent": tables.percent,
+    "percent": percent,
     "percent_text": compare.percent_text,
     "shape_text": shape_text,
     "short_name": short_name,
-    "trace_link": tables.trace_link,
+    "trace_of": trace_of,
     "EXPECTED": EXPECTED,
     "HEAT": HEAT,
-    "FINDINGS_SHOWN": FINDINGS_SHOWN,
+    "grouped": grouped,
+    "methods_by_calls": tables.methods_by_calls,
 }
 _ENVIRONMENT.filters |= {
     "breakable": _breakable,
     "count": lambda number: f"{number:,}",
-    "cut": lambda text: shorten(printable(text), tables.KEY_WIDTH),
+    "cut": lambda text: shorten(printable(text), KEY_WIDTH),
     "error": lambda text: _breakable(text, ERROR_WIDTH),
     "message": lambda text: _breakable(text, MESSAGE_WIDTH),
 }
@@ -336,18 +329,16 @@ def _overview(report: Report) -> str:
 def _findings_sections(usage: Usage, jaeger_url: str) -> Iterator[str]:
     if not usage.findings:
         return
+    shown = grouped(usage.findings, jaeger_url)
     yield "### Findings"
     yield _table(
         ["finding", "message", "example trace", "calls"],
-        [
-            [one.id, _code(one.message, MESSAGE_WIDTH), _trace(one.example, jaeger_url), str(one.count)]
-            for one in usage.findings[:FINDINGS_SHOWN]
-        ],
+        [[line.id, _code(line.message), _trace(line.trace), str(line.calls)] for line in shown.lines],
         numbers=1,
     )
-    if more := usage.findings[FINDINGS_SHOWN:]:
-        yield f"… and {len(more)} more: `--usage-json` saves them all."
-    yield "\n".join(f"- {id_}: {NEXT_STEPS.get(id_, '')}" for id_ in dict.fromkeys(one.id for one in usage.findings))
+    for left_out in shown.left_out:
+        yield _code(left_out.text)
+    yield "\n".join(f"- {id_}: {step}" for id_, step in shown.next_steps)
 
 
 def _comparison_sections(name: str, comparison: Comparison, report: Report, *, with_rows: bool) -> Iterator[str]:
@@ -363,7 +354,7 @@ def _comparison_sections(name: str, comparison: Comparison, report: Report, *, w
         yield _table(
             ["missing call shape", "", "reference calls", "share of all"],
             [
-                [_code(short_name(shape[0])), _code(shape_text(shape)), str(calls), tables.percent(calls, total)]
+                [_code(short_name(shape[0])), _code(shape_text(shape)), str(calls), percent(calls, total)]
                 for shape, calls in missing.items()
             ],
             numbers=2,
@@ -384,15 +375,15 @@ def _compared_table(comparison: Comparison) -> str:
                 row.status,
                 *_shape_cells(row),
                 str(row.reference_calls),
-                tables.percent(row.reference_calls, in_reference),
+                percent(row.reference_calls, in_reference),
                 str(row.subject_calls),
-                tables.percent(row.subject_calls, in_subject),
+                percent(row.subject_calls, in_subject),
             ]
             for row in rows
         ]
         if left_out:
             calls = sum(row.subject_calls for row in left_out)
-            shares = ["0", "", str(calls), tables.percent(calls, in_subject)]
+            shares = ["0", "", str(calls), percent(calls, in_subject)]
             body.append([NEW, _code(short_name(method)), "", _more(left_out), *shares])
     return _table(
         ["status", "gRPC method", "call shape", "key pattern", "reference", "share", "subject", "share"],
@@ -403,12 +394,12 @@ def _compared_table(comparison: Comparison) -> str:
 
 def _usage_tables(usage: Usage) -> Iterator[str]:
     total = sum(usage.calls.values())
+    lines, rest = tables.methods_by_calls(usage)
+    if rest:
+        lines.append((f"... and {len(rest)} more unexpected methods", sum(calls for _, calls in rest)))
     yield _table(
         ["gRPC method", "calls", "share"],
-        [
-            [_code(name), str(calls), tables.percent(calls, total)]
-            for name, calls in sorted(usage.calls.items(), key=lambda item: (-item[1], item[0]))
-        ],
+        [[_code(name, KEY_WIDTH), str(calls), percent(calls, total)] for name, calls in lines],
         numbers=2,
     )
     body = []
@@ -417,15 +408,15 @@ def _usage_tables(usage: Usage) -> Iterator[str]:
         body += [
             [
                 *_shape_cells(row),
-                tables.percent(row.contract_calls, row.calls),
+                percent(row.contract_calls, row.calls),
                 str(row.calls),
-                tables.percent(row.calls, calls),
+                percent(row.calls, calls),
             ]
             for row in rows
         ]
         if left_out:
             more = sum(row.calls for row in left_out)
-            body.append([_code(short_name(method)), "", _more(left_out), "", str(more), tables.percent(more, calls)])
+            body.append([_code(short_name(method)), "", _more(left_out), "", str(more), percent(more, calls)])
     if body:
         yield _table(["gRPC method", "call shape", "key pattern", "contract", "calls", "share"], body, numbers=3)
     if usage.leases:
@@ -433,7 +424,7 @@ def _usage_tables(usage: Usage) -> Iterator[str]:
             ["lease", "transactions a lease", "average TTL, s", "calls"],
             [
                 [
-                    _code(lease.key_pattern, tables.KEY_WIDTH),
+                    _code(lease.key_pattern, KEY_WIDTH),
                     f"{lease.uses / lease.calls if lease.calls else 0:.1f}",
                     f"{lease.ttl_seconds / lease.calls if lease.calls else 0:.1f}",
                     str(lease.calls),
@@ -446,7 +437,7 @@ def _usage_tables(usage: Usage) -> Iterator[str]:
 
 def _shape_cells(row: Row | ComparedRow) -> list[str]:
     shape = (row.grpc_method, row.call_pattern, row.args)
-    return [_code(short_name(row.grpc_method)), _code(shape_text(shape)), _code(row.key_pattern, tables.KEY_WIDTH)]
+    return [_code(short_name(row.grpc_method)), _code(shape_text(shape)), _code(row.key_pattern, KEY_WIDTH)]
 
 
 def _more(rows: Sequence[Row | ComparedRow]) -> str:
@@ -459,11 +450,11 @@ def _folded(title: str, parts: Iterable[str]) -> Iterator[str]:
     yield "</details>"
 
 
-def _trace(example: Example | None, jaeger_url: str) -> str:
-    if example is None:
+def _trace(trace: Trace | None) -> str:
+    if trace is None:
         return ""
-    text = _code(example.trace_id, tables.KEY_WIDTH)
-    return f"[{text}]({_destination(tables.trace_link(example, jaeger_url))})" if jaeger_url else text
+    text = _code(trace.trace_id, KEY_WIDTH)
+    return f"[{text}]({_destination(trace.address)})" if trace.address else text
 
 
 def _destination(url: str) -> str:

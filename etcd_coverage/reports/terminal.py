@@ -2,50 +2,54 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote
 
 from tabulate import SEPARATING_LINE, tabulate
 
 from etcd_coverage.comparing import compare
-from etcd_coverage.comparing.compare import COVERED, NEW, shape_text
+from etcd_coverage.comparing.compare import COVERED, NEW, ComparedRow, shape_text
 from etcd_coverage.comparing.gates import doubts
-from etcd_coverage.judging.findings import NEXT_STEPS
+from etcd_coverage.judging.findings import UNEXPECTED_METHOD
+from etcd_coverage.judging.usage import Row
 from etcd_coverage.reference import GRPC_METHODS, short_name
-from etcd_coverage.text import shorten
+from etcd_coverage.reports.figures import MOST_SHOWN, heaviest, key_text
+from etcd_coverage.reports.grouped_findings import grouped
+from etcd_coverage.text import counted, percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from etcd_coverage.comparing.compare import ComparedRow, Comparison, Coverage
+    from etcd_coverage.comparing.compare import Comparison, Coverage
     from etcd_coverage.comparing.gates import Gates, Outcome
-    from etcd_coverage.judging.usage import Example, Finding, Quality, Row, Usage
+    from etcd_coverage.judging.usage import Example, Finding, Quality, Usage
     from etcd_coverage.reference import GrpcMethod
 
-UNKNOWN_ROWS = 20
-"""How many rows of unknown keys a table shows."""
+VERDICT_METHODS = 4
+"""How many gRPC methods the verdict on a dump names."""
 
-KEY_WIDTH = 100
-"""How many characters of a key a table shows."""
-
-_Row = TypeVar("_Row", "Row", "ComparedRow")
-
-
-def percent(part: int, whole: int) -> str:
-    """Return the share in percent, such as "12.50%"; 0.00% of nothing."""
-    return f"{100 * part / whole if whole else 0:.2f}%"
+_Row = TypeVar("_Row", Row, ComparedRow)
 
 
 def calls_table(usage: Usage) -> str:
     """Return the table of the server spans per gRPC method, the most called first."""
     total = sum(usage.calls.values())
-    rows = [
-        [shorten(name, KEY_WIDTH), str(count), percent(count, total)]
-        for name, count in sorted(usage.calls.items(), key=lambda item: (-item[1], item[0]))
-    ]
+    shown_methods, left_out = methods_by_calls(usage)
+    rows = [[key_text(name), str(count), percent(count, total)] for name, count in shown_methods]
+    if left_out:
+        count = sum(count for _, count in left_out)
+        rows.append([f"... and {counted(len(left_out), 'more unexpected method')}", str(count), percent(count, total)])
     return _table(
         ["method", "calls", "percent"], rows, ["total", str(total), percent(total, total)], _left_then_right(3, 2)
     )
+
+
+def methods_by_calls(usage: Usage) -> tuple[list[tuple[str, int]], list[tuple[str, int]]]:
+    """Return gRPC methods with their server spans, the most called first, and the unexpected ones that are too many."""
+    ordered = sorted(usage.calls.items(), key=lambda item: (-item[1], item[0]))
+    known = {method.name for method in GRPC_METHODS}
+    return heaviest(ordered, lambda item: item[0] not in known, lambda item: item[1])
 
 
 def method_table(usage: Usage, method: GrpcMethod) -> str:
@@ -59,7 +63,7 @@ def method_table(usage: Usage, method: GrpcMethod) -> str:
     body = [
         [
             row.call_pattern,
-            shorten(row.key_pattern, KEY_WIDTH),
+            key_text(row.key_pattern),
             *("X" if name in row.args else "" for name in names),
             percent(row.contract_calls, row.calls),
             str(row.calls),
@@ -97,7 +101,7 @@ def leases_table(usage: Usage) -> str:
     calls = sum(lease.calls for lease in usage.leases)
     rows = [
         [
-            lease.key_pattern,
+            key_text(lease.key_pattern),
             f"{lease.uses / lease.calls:.1f}",
             f"{lease.ttl_seconds / lease.calls:.1f}",
             str(lease.calls),
@@ -135,13 +139,40 @@ def failure_text(findings: Sequence[Finding], jaeger_url: str = "") -> str:
 
     Examples are links where ``jaeger_url`` tells where Jaeger's pages are.
     """
+    shown_findings = grouped(findings, jaeger_url)
     lines = []
-    for finding in findings:
-        lines.append(finding.message)
-        if finding.example is not None:
-            lines.append(f"    {finding.count} calls, for example {_place(finding.example, jaeger_url)}")
-    lines += [f"{identifier}: {NEXT_STEPS[identifier]}" for identifier in dict.fromkeys(f.id for f in findings)]
+    for line in shown_findings.lines:
+        lines.append(line.message)
+        if line.trace is not None:
+            place = f"trace {line.trace.trace_id} span {line.trace.span_id}"
+            address = f" ({line.trace.address})" if line.trace.address else ""
+            lines.append(f"    {counted(line.calls, 'call')}, for example {place}{address}")
+    lines += [left_out.text for left_out in shown_findings.left_out]
+    lines += [f"{identifier}: {step}" for identifier, step in shown_findings.next_steps]
     return "\n".join(lines)
+
+
+def verdict_lines(verdicts: dict[str, str], usages: dict[str, Usage]) -> list[str]:
+    """Return one line a dump: those that are as expected first, so that failing ones are nearest to the end.
+
+    ``verdicts`` says by dump name what is wrong; empty if nothing is.
+    """
+    lines = []
+    for name in sorted(usages, key=lambda name: (bool(verdicts[name]), name)):
+        if not verdicts[name]:
+            lines.append(f"PASS {key_text(name)}: {counted(sum(usages[name].calls.values()), 'call')}")
+            continue
+        weights: Counter[str] = Counter()
+        tests = set()
+        for finding in usages[name].findings:
+            weights[key_text(short_name(finding.grpc_method))] += finding.count
+            tests.add("" if finding.id == UNEXPECTED_METHOD else finding.grpc_method)
+        where = f" in {counted(len(tests), 'test')}" if tests else ""
+        methods = [method for method, _ in weights.most_common()]
+        more = f" and {len(methods) - VERDICT_METHODS} more" if len(methods) > VERDICT_METHODS else ""
+        named = f": {', '.join(methods[:VERDICT_METHODS])}{more}" if methods else ""
+        lines.append(f"FAIL {key_text(name)}: {verdicts[name]}{where}{named}")
+    return lines
 
 
 def comparison_tables(comparison: Comparison) -> Iterator[tuple[str, str]]:
@@ -165,7 +196,8 @@ def comparison_notes(reference: Usage, subject: Usage) -> list[str]:
     if rows := compare.left_out(reference):
         calls = sum(row.calls for row in rows)
         lines.append(
-            f"{len(rows)} rows of the reference ({calls} calls) have no call pattern or an unknown key: left out"
+            f"{counted(len(rows), 'row')} of the reference ({counted(calls, 'call')}) without a call pattern "
+            "or with an unknown key: left out"
         )
     without_rows = {method.name for method in GRPC_METHODS if not method.call_patterns}
     lines += [
@@ -182,7 +214,7 @@ def gates_text(outcome: Outcome, gates: Gates, reference: Usage, subject: Usage,
     if outcome.missing_shapes:
         lines.append("missing call shapes, the heaviest first:")
     for shape, calls in outcome.missing_shapes.items():
-        lines.append(f"    {short_name(shape[0])} {shape_text(shape)}: {calls} calls")
+        lines.append(f"    {short_name(shape[0])} {shape_text(shape)}: {counted(calls, 'call')}")
     lines += _listed("missing rows, the heaviest first:", outcome.missing_rows, reference, jaeger_url)
     lines += _listed("new rows, the heaviest first:", outcome.new_rows, subject, jaeger_url)
     lost = [row.grpc_method for row in outcome.missing_rows] + [shape[0] for shape in outcome.missing_shapes]
@@ -198,10 +230,12 @@ def gates_notes(outcome: Outcome, gates: Gates) -> list[str]:
     if gates.methods:
         lines.append(f"--gate-methods: judged {', '.join(map(short_name, gates.methods))} alone")
     if outcome.left_out:
-        lines.append(f"--min-calls={gates.min_calls}: left out {len(outcome.left_out)} rows with fewer calls")
+        rows = counted(len(outcome.left_out), "row")
+        lines.append(f"--min-calls={gates.min_calls}: left out {rows} with fewer calls")
     if outcome.excused:
         calls = sum(row.reference_calls for row in outcome.excused)
-        lines.append(f"known gaps: {len(outcome.excused)} missing rows ({calls} calls) do not fail --fail-on-missing")
+        rows = counted(len(outcome.excused), "missing row")
+        lines.append(f"known gaps: {rows} ({counted(calls, 'call')}), which --fail-on-missing allows")
     return lines
 
 
@@ -218,13 +252,16 @@ def _place(example: Example, jaeger_url: str) -> str:
 def _listed(title: str, rows: Sequence[ComparedRow], usage: Usage, jaeger_url: str) -> list[str]:
     lines = [title] if rows else []
     total = sum(row.calls for row in usage.rows)
-    for row in rows:
+    for row in rows[:MOST_SHOWN]:
         calls = row.reference_calls or row.subject_calls
-        pattern = f" {row.key_pattern}" if row.key_pattern else ""
+        pattern = f" {key_text(row.key_pattern)}" if row.key_pattern else ""
         example = compare.example_of(row, usage)
         place = f", for example {_place(example, jaeger_url)}" if example else ", no example saved"
         lines.append(f"    {short_name(row.grpc_method)} {shape_text(row.shape)}{pattern}")
-        lines.append(f"        {calls} calls, {percent(calls, total)} of all{place}")
+        lines.append(f"        {counted(calls, 'call')}, {percent(calls, total)} of all{place}")
+    if rest := rows[MOST_SHOWN:]:
+        calls = sum(row.reference_calls or row.subject_calls for row in rest)
+        lines.append(f"    ... and {counted(len(rest), 'more row')} ({counted(calls, 'call')})")
     return lines
 
 
@@ -235,7 +272,7 @@ def _comparison_table(rows: Sequence[ComparedRow]) -> str:
     body = [
         [
             row.call_pattern,
-            shorten(row.key_pattern, KEY_WIDTH),
+            key_text(row.key_pattern),
             ",".join(row.args),
             str(row.reference_calls),
             percent(row.reference_calls, in_reference),
@@ -271,9 +308,11 @@ def share_text(share: Coverage) -> str:
 
 def shown(rows: Sequence[_Row]) -> tuple[list[_Row], list[_Row]]:
     """Split the rows into those to show and those of unknown keys that are too many."""
-    left_out = [row for row in rows if not row.known_key][UNKNOWN_ROWS:]
-    hidden = set(left_out)
-    return [row for row in rows if row not in hidden], left_out
+    return heaviest(rows, lambda row: not row.known_key, _calls_of)
+
+
+def _calls_of(row: _Row) -> int:
+    return row.calls if isinstance(row, Row) else row.reference_calls or row.subject_calls
 
 
 def _left_then_right(columns: int, numbers: int) -> list[str]:
