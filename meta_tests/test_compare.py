@@ -83,9 +83,10 @@ def test_rows_are_missing_then_covered_then_new_the_heaviest_first() -> None:
 def test_shares_are_of_rows_and_shapes_and_of_the_calls_behind_them() -> None:
     reference = usage(row(60), row(20, RANGE, "Get", PODS), row(15, RANGE, "List", PODS), row(5, RANGE, "Count", PODS))
     found = compare(reference, usage(row(1), row(1, RANGE, "List", POD)))
-    assert (found.key_patterns.covered, found.key_patterns.reference, found.key_patterns.percent_of_calls) == (1, 4, 60)
+    rows, shapes = found.row_coverage, found.shape_coverage
+    assert (rows.covered, rows.reference, rows.percent_of_calls) == (1, 4, 60)
     # List is a shape of both, with another key.
-    assert (found.shapes.covered, found.shapes.reference, found.shapes.percent_of_calls) == (2, 3, 95)
+    assert (shapes.covered, shapes.reference, shapes.percent_of_calls) == (2, 3, 95)
 
 
 def test_unknown_rows_are_new_in_a_subject_and_not_demanded_of_one() -> None:
@@ -98,7 +99,7 @@ def test_unknown_rows_are_new_in_a_subject_and_not_demanded_of_one() -> None:
     ]
     assert left_out(both) == unknown
     found = compare(both, both)
-    assert (found.key_patterns.reference, found.key_patterns.percent_of_calls) == (1, 100)
+    assert (found.row_coverage.reference, found.row_coverage.percent_of_calls) == (1, 100)
 
 
 def test_row_of_a_method_that_the_tables_no_longer_have_can_be_missing() -> None:
@@ -108,8 +109,8 @@ def test_row_of_a_method_that_the_tables_no_longer_have_can_be_missing() -> None
 
 def test_nothing_covers_nothing() -> None:
     found = compare(Usage(), usage(row(1)))
-    assert (found.shapes.reference, found.shapes.percent_of_calls, len(found.rows)) == (0, 0, 1)
-    assert compare(usage(row(1)), Usage()).shapes.percent_of_calls == 0
+    assert (found.shape_coverage.reference, found.shape_coverage.percent_of_calls, len(found.rows)) == (0, 0, 1)
+    assert compare(usage(row(1)), Usage()).shape_coverage.percent_of_calls == 0
 
 
 @pytest.mark.parametrize(
@@ -251,7 +252,7 @@ def test_lists_moved_from_range_to_range_stream_in_1_37(real: dict[str, Usage]) 
         ("new", RANGE_STREAM): sorted(MOVED_TO_RANGE_STREAM.splitlines()),
     }
     # 2996 calls in 51 rows; 60 of them in the 12 rows, of 3 of 16 call shapes.
-    rows, shapes = found.key_patterns, found.shapes
+    rows, shapes = found.row_coverage, found.shape_coverage
     assert (rows.covered, rows.reference, rows.percent_of_calls) == (39, 51, 100 * 2936 / 2996)
     assert (shapes.covered, shapes.reference, shapes.percent_of_calls) == (13, 16, 100 * 2936 / 2996)
 
@@ -274,19 +275,19 @@ def test_robustness_tests_lack_leases_and_streams_of_1_37(real: dict[str, Usage]
         for shape, calls in missing_shapes(demanded, found.rows).items()
     ] == ROBUSTNESS_LACKS_SHAPES.splitlines()
     # 3809 calls in 51 rows; the 43 missing rows stand for 1593, the 9 missing shapes of 16 for 351.
-    rows, shapes = found.key_patterns, shape_coverage(demanded, found.rows)
+    rows, shapes = found.row_coverage, shape_coverage(demanded, found.rows)
     assert (rows.covered, rows.reference, rows.percent_of_calls) == (8, 51, 100 * 2216 / 3809)
     assert (shapes.covered, shapes.reference, shapes.covered_calls, shapes.reference_calls) == (7, 16, 3458, 3809)
-    assert found.shapes.percent_of_calls == 100 * 3458 / 3809
+    assert found.shape_coverage.percent_of_calls == 100 * 3458 / 3809
 
 
 def test_project_knows_the_gaps_of_its_robustness_dump(real: dict[str, Usage]) -> None:
     gaps = known_gaps.read_gaps(ROOT / "known_gaps.toml")
     found = compare(real["kubernetes-1.37"], real["robustness"])
-    outcome = gates.judge("robustness.json.gz", found, Gates(fail_on_missing=True), gaps)
+    outcome = gates.hold("robustness.json.gz", found, Gates(fail_on_missing=True), gaps)
     assert (outcome.failures, len(outcome.excused)) == ([], 43)
     assert list(known_gaps.unused(gaps, {"robustness.json.gz": found}, ["robustness.json.gz"])) == []
-    of_release = gates.judge("kubernetes-1.38.json", found, Gates(fail_on_missing=True), gaps)
+    of_release = gates.hold("kubernetes-1.38.json", found, Gates(fail_on_missing=True), gaps)
     assert (len(of_release.failures), len(of_release.missing_rows)) == (1, 43)
 
 

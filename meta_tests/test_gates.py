@@ -87,7 +87,7 @@ SHORT = "90.00% of the reference's calls are covered (1 of 3 rows, 90 of 100 cal
 def test_gate_fails_with_all_that_it_found(
     demanded: Gates, failures: list[str], missing: list[str], new: list[str]
 ) -> None:
-    outcome = gates.judge("a.json", found(), demanded)
+    outcome = gates.hold("a.json", found(), demanded)
     assert outcome.failures == failures
     assert names(outcome.missing_rows) == missing
     assert names(outcome.new_rows) == new
@@ -97,16 +97,15 @@ def test_gate_fails_with_all_that_it_found(
 def test_counts_never_fail_a_gate() -> None:
     """A row that was seen once covers one that was seen often, also where rows seen seldom are left out."""
     strict = Gates(min_coverage=100, min_shape_coverage=100, fail_on_new=True, fail_on_missing=True, min_calls=5)
-    assert gates.judge("a.json", compare(usage(row(900)), usage(row(1))), strict).failures == []
+    assert gates.hold("a.json", compare(usage(row(900)), usage(row(1))), strict).failures == []
     assert (
-        gates.judge("a.json", compare(usage(row(900), row(1, TXN)), usage(row(1), row(900, TXN))), strict).failures
-        == []
+        gates.hold("a.json", compare(usage(row(900), row(1, TXN)), usage(row(1), row(900, TXN))), strict).failures == []
     )
 
 
 def test_full_share_is_not_rounded() -> None:
     reference = usage(row(10_000_000), row(1, RANGE, "Get", PODS))
-    (failure,) = gates.judge("a.json", compare(reference, usage(row(1))), Gates(min_coverage=100)).failures
+    (failure,) = gates.hold("a.json", compare(reference, usage(row(1))), Gates(min_coverage=100)).failures
     assert failure.startswith("--min-coverage=100: 99.99% of")
 
 
@@ -148,10 +147,10 @@ def gap(shape: str, method: str = "KV/Range", **more: object) -> KnownGap:
 def test_known_gap_excuses_its_rows_from_fail_on_missing_alone() -> None:
     known = [gap("Get()", key_patterns=(PODS,)), gap("OptimisticPut(lease)", "KV/Txn", subject="rob*")]
     strict = Gates(fail_on_missing=True, min_coverage=100)
-    outcome = gates.judge("robustness.json", found(), strict, known)
+    outcome = gates.hold("robustness.json", found(), strict, known)
     assert outcome.failures == [f"--min-coverage=100: {SHORT}"]
     assert (names(outcome.missing_rows), names(outcome.excused)) == (MISSING, MISSING)
-    outcome = gates.judge("other.json", found(), Gates(fail_on_missing=True), known)
+    outcome = gates.hold("other.json", found(), Gates(fail_on_missing=True), known)
     assert outcome.failures == ["--fail-on-missing: 1 row (3 calls) of the reference not seen"]
     assert (names(outcome.missing_rows), names(outcome.excused)) == (MISSING[1:], MISSING[:1])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from etcd_coverage.comparing.compare import compare
-from etcd_coverage.comparing.gates import Gates, judge
+from etcd_coverage.comparing.gates import Gates, hold
 from etcd_coverage.judging.usage import Example, Finding, Lease, Quality, Row, Usage
 from etcd_coverage.reference import GRPC_METHODS
 from etcd_coverage.reports import terminal
@@ -237,7 +237,7 @@ def test_comparison_tables_and_summary() -> None:
 def test_gates_text_without_examples() -> None:
     reference = Usage(rows=[row(calls=3), row(key="/registry/{resource}/", calls=5)])
     strict = Gates(min_shape_coverage=100, min_coverage=50)
-    outcome = judge("a.json", compare(reference, Usage()), strict)
+    outcome = hold("a.json", compare(reference, Usage()), strict)
     assert terminal.gates_text(
         outcome, strict, reference, Usage(quality=Quality(calls_without_parent=2))
     ).splitlines() == [

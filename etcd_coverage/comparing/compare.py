@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
+from etcd_coverage.judging.usage import Count, Text
 from etcd_coverage.reference import GRPC_METHODS
 
 if TYPE_CHECKING:
@@ -36,12 +37,12 @@ class ComparedRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     reference. Without a call pattern or with an unknown key, a subject's row is always new.
     """
 
-    grpc_method: str
-    call_pattern: str
-    key_pattern: str
-    args: tuple[str, ...]
-    reference_calls: int
-    subject_calls: int
+    grpc_method: Text
+    call_pattern: Text
+    key_pattern: Text
+    args: tuple[Text, ...]
+    reference_calls: Count
+    subject_calls: Count
     status: Literal["covered", "missing", "new"]
     known_key: bool = True
 
@@ -51,41 +52,33 @@ class ComparedRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.grpc_method, self.call_pattern, self.args
 
 
-class Share(Struct, frozen=True, kw_only=True):
-    """How many of the reference's rows or shapes are covered, and the percentage of its calls that they stand for.
+class Coverage(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How many of the reference's rows or call shapes are covered, and of how many of its calls.
 
-    The percentage is not rounded; see `percent_text`.
+    ``percent_of_calls`` is 100 x ``covered_calls`` / ``reference_calls``, 0 where the reference has none, and not
+    rounded; see `percent_text`.
     """
 
-    covered: int
-    reference: int
-    percent_of_calls: float
+    covered: Count
+    reference: Count
+    percent_of_calls: Annotated[float, Meta(ge=0, le=100)]
+    # Files saved by earlier versions have no numbers of calls.
+    covered_calls: Count = 0
+    reference_calls: Count = 0
 
 
-class Comparison(Struct, frozen=True, kw_only=True):
-    """How a subject covers the reference: each row of both, and the shares of call shapes and of rows.
+class Comparison(
+    Struct, frozen=True, kw_only=True, rename={"shape_coverage": "shapes", "row_coverage": "key_patterns"}
+):
+    """How a subject covers the reference: each row of both, and how many call shapes and rows are covered.
 
-    ``rows`` are by gRPC method, in each the missing, then the covered, then the new ones, the heaviest first.
+    ``rows`` are by gRPC method, in each the missing, then the covered, then the new ones, the heaviest first. The
+    fields are renamed to what format 1 calls them: docs/usage-format.md.
     """
 
     rows: list[ComparedRow]
-    shapes: Share
-    key_patterns: Share
-
-
-class Coverage(Struct, frozen=True, kw_only=True):
-    """Covered and all, exactly: numbers of rows or shapes, and the reference calls that they stand for."""
-
-    covered: int
-    reference: int
-    covered_calls: int
-    reference_calls: int
-
-    @property
-    def share(self) -> Share:
-        """The numbers as they are told."""
-        percent = 100 * self.covered_calls / self.reference_calls if self.reference_calls else 0.0
-        return Share(covered=self.covered, reference=self.reference, percent_of_calls=percent)
+    shape_coverage: Coverage
+    row_coverage: Coverage
 
 
 def compare(reference: Usage, subject: Usage) -> Comparison:
@@ -102,8 +95,8 @@ def compare(reference: Usage, subject: Usage) -> Comparison:
     of_reference = [row for row in rows if row.status != NEW]
     return Comparison(
         rows=rows,
-        shapes=shape_coverage(of_reference, rows).share,
-        key_patterns=row_coverage(of_reference).share,
+        shape_coverage=shape_coverage(of_reference, rows),
+        row_coverage=row_coverage(of_reference),
     )
 
 
@@ -116,11 +109,11 @@ def row_coverage(demanded: Iterable[ComparedRow]) -> Coverage:
     """Return how many of the reference's rows are covered."""
     rows = list(demanded)
     covered = [row for row in rows if row.status == COVERED]
-    return Coverage(
-        covered=len(covered),
-        reference=len(rows),
-        covered_calls=sum(row.reference_calls for row in covered),
-        reference_calls=sum(row.reference_calls for row in rows),
+    return _coverage(
+        len(covered),
+        len(rows),
+        sum(row.reference_calls for row in covered),
+        sum(row.reference_calls for row in rows),
     )
 
 
@@ -129,12 +122,7 @@ def shape_coverage(demanded: Iterable[ComparedRow], rows: Iterable[ComparedRow])
     shapes = _shapes(demanded)
     missing = _unseen(shapes, rows)
     calls = sum(shapes.values())
-    return Coverage(
-        covered=len(shapes) - len(missing),
-        reference=len(shapes),
-        covered_calls=calls - sum(missing.values()),
-        reference_calls=calls,
-    )
+    return _coverage(len(shapes) - len(missing), len(shapes), calls - sum(missing.values()), calls)
 
 
 def missing_shapes(demanded: Iterable[ComparedRow], rows: Iterable[ComparedRow]) -> dict[Shape, int]:
@@ -151,7 +139,7 @@ def left_out(usage: Usage) -> list[Row]:
 def example_of(row: ComparedRow, usage: Usage) -> Example | None:
     """Return the ids of a call of the row in the usage; None if it has none, or if it was not saved."""
     key = (row.grpc_method, row.call_pattern, row.key_pattern, row.args, row.known_key)
-    return next((one.example for one in usage.rows if _key(one) == key), None)
+    return next((of_usage.example for of_usage in usage.rows if _key(of_usage) == key), None)
 
 
 def percent_text(percent: float) -> str:
@@ -164,6 +152,16 @@ def percent_text(percent: float) -> str:
     # Rounded to more digits first, since 0.29 * 100 is a little less than 29.
     cut = math.floor(round(percent * 100, 6)) / 100
     return f"{min(max(cut, 0.01), 99.99):.2f}%"
+
+
+def _coverage(covered: int, reference: int, covered_calls: int, reference_calls: int) -> Coverage:
+    return Coverage(
+        covered=covered,
+        reference=reference,
+        percent_of_calls=100 * covered_calls / reference_calls if reference_calls else 0.0,
+        covered_calls=covered_calls,
+        reference_calls=reference_calls,
+    )
 
 
 _Key = tuple[str, str, str, tuple[str, ...], bool]

@@ -61,8 +61,8 @@ def _calls(row: ComparedRow) -> int:
     return row.reference_calls or row.subject_calls
 
 
-def judge(subject: str, comparison: Comparison, gates: Gates, gaps: Sequence[KnownGap] = ()) -> Outcome:
-    """Return everything that the gates find in the comparison of the subject of that name."""
+def hold(subject: str, comparison: Comparison, gates: Gates, gaps: Sequence[KnownGap] = ()) -> Outcome:
+    """Hold the comparison of the subject of that name to the gates: return what fails, and what is excused."""
     rows = [row for row in comparison.rows if not gates.methods or row.grpc_method in gates.methods]
     seldom = [row for row in rows if _calls(row) < gates.min_calls]
     counted = [row for row in rows if _calls(row) >= gates.min_calls]
@@ -150,12 +150,12 @@ def _below(coverage: Coverage, demanded: float, what: str) -> str:
     """Return how the coverage falls short; empty if it does not. No rounding: 99.999% is not 100%."""
     if not coverage.reference:
         return "the reference has nothing to cover here: check --reference, --gate-methods and --min-calls"
-    if 100 * coverage.covered_calls >= demanded * coverage.reference_calls:
+    if coverage.percent_of_calls >= demanded:
         return ""
-    share = coverage.share
     return (
-        f"{compare.percent_text(share.percent_of_calls)} of the reference's calls are covered "
-        f"({share.covered} of {share.reference} {what}, {coverage.covered_calls} of {coverage.reference_calls} calls)"
+        f"{compare.percent_text(coverage.percent_of_calls)} of the reference's calls are covered "
+        f"({coverage.covered} of {coverage.reference} {what}, "
+        f"{coverage.covered_calls} of {coverage.reference_calls} calls)"
     )
 
 

@@ -99,7 +99,7 @@ def unused(gaps: Iterable[KnownGap], comparisons: Mapping[str, Comparison], subj
     """Yield each gap, or each of its key patterns, that matches nothing any more.
 
     ``comparisons`` are those of this run, ``subjects`` the names of all dumps that could have been compared: a gap is
-    only told of when every dump that it is about was, with a reference that calls its method.
+    only reported when every dump that it is about was, with a reference that calls its method.
     """
     for gap in gaps:
         about = [subject for subject in subjects if gap.is_about(subject)]

@@ -16,6 +16,15 @@ Count = Annotated[int, Meta(ge=0)]
 Positive = Annotated[int, Meta(ge=1)]
 """A number of something that there is."""
 
+Text = Annotated[
+    str,
+    Meta(
+        description="Printable: what is not stands there as an escape such as \\x1b.",
+        extra_json_schema={"not": {"pattern": "[\\u0000-\\u001f\\u007f-\\u00a0\\u2028-\\u202e\\u2066-\\u2069\\ufeff]"}},
+    ),
+]
+"""A text of which each character can be printed (`str.isprintable`); checked when a usage is loaded."""
+
 TRACE_LIMITS = (100, 1_000, 1_500, 10_000, 100_000)
 """Numbers of traces at which a download was probably cut: Jaeger's default (100), its UI's largest, and round ones."""
 
@@ -26,8 +35,8 @@ MOST_CONFLICTS = 10
 class Example(Struct, frozen=True):
     """The ids of one span, by which it is found in Jaeger."""
 
-    trace_id: str
-    span_id: str
+    trace_id: Text
+    span_id: Text
 
 
 class Quality(Struct, kw_only=True):
@@ -77,10 +86,10 @@ class Row(Struct, frozen=True, kw_only=True, omit_defaults=True):
     order. ``example`` is the first of the calls; None if it was not saved.
     """
 
-    grpc_method: str
-    call_pattern: str
-    key_pattern: str
-    args: tuple[str, ...]
+    grpc_method: Text
+    call_pattern: Text
+    key_pattern: Text
+    args: tuple[Text, ...]
     calls: Positive
     contract_calls: Count
     known_key: bool = True
@@ -90,7 +99,7 @@ class Row(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Lease(Struct, frozen=True, kw_only=True):
     """The LeaseGrant calls of a key pattern: transactions that used the leases, and the sum of the TTLs in seconds."""
 
-    key_pattern: str
+    key_pattern: Text
     uses: Positive
     ttl_seconds: int
     calls: Positive
@@ -99,9 +108,9 @@ class Lease(Struct, frozen=True, kw_only=True):
 class Finding(Struct, frozen=True, kw_only=True):
     """What nobody expected: a stable id, the method it is about, a message, how often, and one span that shows it."""
 
-    id: str
-    grpc_method: str
-    message: str
+    id: Text
+    grpc_method: Text
+    message: Text
     count: Count
     example: Example | None = None
 
@@ -114,12 +123,12 @@ class Usage(Struct, kw_only=True):
     incomplete; None if it was.
     """
 
-    calls: dict[str, Positive] = {}
+    calls: dict[Text, Positive] = {}
     rows: list[Row] = []
     leases: list[Lease] = []
     findings: list[Finding] = []
     quality: Quality = msgspec.field(default_factory=Quality)
-    error: str | None = None
+    error: Text | None = None
 
 
 def encode(usage: Usage) -> str:

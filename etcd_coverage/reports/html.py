@@ -131,7 +131,7 @@ def _properties(name: str, report: Report) -> Iterator[tuple[str, str]]:
         yield f"findings:{id_}", str(count)
     if comparison := report.comparisons.get(name):
         yield "reference", report.reference
-        for kind, share in (("shapes", comparison.shapes), ("rows", comparison.key_patterns)):
+        for kind, share in (("shapes", comparison.shape_coverage), ("rows", comparison.row_coverage)):
             yield f"{kind}:covered", str(share.covered)
             yield f"{kind}:reference", str(share.reference)
             yield f"{kind}:percent_of_calls", compare.percent_text(share.percent_of_calls).rstrip("%")
@@ -306,7 +306,7 @@ def _overview(report: Report) -> str:
     for name, usage in sorted(report.usages.items()):
         verdict = report.verdict(name)
         comparison = report.comparisons.get(name)
-        shares = [comparison.shapes, comparison.key_patterns] if comparison else []
+        shares = [comparison.shape_coverage, comparison.row_coverage] if comparison else []
         rows.append(
             [
                 _code(name),
@@ -346,8 +346,8 @@ def _comparison_sections(name: str, comparison: Comparison, report: Report, *, w
     for line in report.gate_failures.get(name, []):
         yield f"Gate failed: {_code(line, MESSAGE_WIDTH)}"
     yield (
-        f"- call shapes covered: {tables.share_text(comparison.shapes)}\n"
-        f"- rows covered: {tables.share_text(comparison.key_patterns)}"
+        f"- call shapes covered: {tables.share_text(comparison.shape_coverage)}\n"
+        f"- rows covered: {tables.share_text(comparison.row_coverage)}"
     )
     if missing := _missing_shapes(comparison):
         total = sum(row.reference_calls for row in comparison.rows)

@@ -21,7 +21,7 @@ from etcd_coverage.text import counted, percent
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from etcd_coverage.comparing.compare import Comparison, Share
+    from etcd_coverage.comparing.compare import Comparison, Coverage
     from etcd_coverage.comparing.gates import Gates, Outcome
     from etcd_coverage.judging.usage import Example, Finding, Quality, Usage
     from etcd_coverage.reference import GrpcMethod
@@ -184,8 +184,8 @@ def comparison_tables(comparison: Comparison) -> Iterator[tuple[str, str]]:
 def comparison_summary(comparison: Comparison, reference: Usage, subject: Usage) -> list[str]:
     """Return the shares that are covered, and what the comparison leaves out, a line each."""
     return [
-        f"call shapes covered: {share_text(comparison.shapes)}",
-        f"rows covered: {share_text(comparison.key_patterns)}",
+        f"call shapes covered: {share_text(comparison.shape_coverage)}",
+        f"rows covered: {share_text(comparison.row_coverage)}",
         *(f"note: {note}" for note in comparison_notes(reference, subject)),
     ]
 
@@ -299,7 +299,7 @@ def _comparison_table(rows: Sequence[ComparedRow]) -> str:
     return _table(headers, body, footer, align)
 
 
-def share_text(share: Share) -> str:
+def share_text(share: Coverage) -> str:
     """Return how much is covered: 13 of 16, 98.21% of the reference's calls."""
     return (
         f"{share.covered} of {share.reference}, {compare.percent_text(share.percent_of_calls)} of the reference's calls"

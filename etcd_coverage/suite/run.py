@@ -161,7 +161,7 @@ class Run:
 
     def outcome(self, name: str, comparison: Comparison) -> Outcome:
         """Return what the gates find."""
-        return gates.judge(name, comparison, self._demanded, self._gaps)
+        return gates.hold(name, comparison, self._demanded, self._gaps)
 
     def failure(self, name: str, test_id: str, options: Sequence[str], jaeger_url: str) -> str:
         """Return everything that the gates fail a judged subject for, and the command that accepts it; or "".
