@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from etcd_coverage.comparing.compare import compare
 from etcd_coverage.judging.usage import Example, Finding, Lease, Quality, Row, Usage
-from etcd_coverage.reports.html import Report
+from etcd_coverage.reports.view import Report
 from meta_tests.builder import COMPACT, LEASE_GRANT, RANGE, TXN
 
 NAME = "/registry/{resource}/{namespace}/{name}"

@@ -636,3 +636,30 @@ except DumpError as error:
 def test_no_spans_is_no_error_of_the_format(tmp_path: Path) -> None:
     for content in ('{"result": null}', '{"result": {}}', '{"result": {"resourceSpans": []}}'):
         assert read_dump(write(tmp_path / "dump.json", content)) == []
+
+
+HUGE = "1e999999999999999999999"
+
+
+@pytest.mark.parametrize("number", [HUGE, f"-{HUGE}", "1e-999999999999999999999", "9" * 5000])
+def test_huge_number_is_one_line_where_it_is_read_and_nothing_elsewhere(tmp_path: Path, number: str) -> None:
+    """Python's decimal and int refuse such numbers, each with an exception of its own."""
+    read = write(tmp_path / "read.json", _with_number(f'{{"key": "limit", "value": {{"intValue": {number}}}}}'))
+    assert not (error := judge(read).error) or "a form that OTLP does not know" in error
+    assert error or number.startswith("1e-")
+    for unread in (f'"limit": {number}', f'"endTimeUnixNano": {number}', f'"links": [{number}]'):
+        path = write(tmp_path / "unread.json", _with_number("", f", {unread}"))
+        assert judge(path).error is None
+    for answer in (f'{{"httpCode": {number}}}', f'{{"message": "no", "httpCode": {number}}}', number):
+        path = write(tmp_path / "error.json", f'{{"error": {answer}}}'.encode())
+        assert "that Jaeger answered, not a dump" in (judge(path).error or "")
+
+
+def _with_number(attribute: str, field: str = "") -> bytes:
+    """Return a dump with one call, written as text: no JSON encoder writes such numbers."""
+    ids = f'"traceId": "{TRACE}", "spanId"'
+    server = f'{{{ids}: "00000000000000aa", "kind": 2, "name": "{RANGE}"}}'
+    child = f'{{{ids}: "00000000000000bb", "parentSpanId": "00000000000000aa", "attributes": [{attribute}]{field}}}'
+    named = '{"attributes": [{"key": "service.name", "value": {"stringValue": "etcd"}}]}'
+    inside = f'{{"resource": {named}, "scopeSpans": [{{"spans": [{server}, {child}]}}]}}'
+    return f'{{"result": {{"resourceSpans": [{inside}]}}}}'.encode()

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from etcd_coverage.judging.usage import Finding, Lease, Usage
-from etcd_coverage.reports import html
-from etcd_coverage.reports.html import Cell, HeatMap, Report
+from etcd_coverage.reports import html, junit, markdown, view, write
+from etcd_coverage.reports.view import Cell, HeatMap, Report
 from meta_tests.builder import COMPACT, RANGE, TXN
 from meta_tests.reports import EXPECTED, HOSTILE, LIST, NAME, SUBJECT, compared, hostile, row_of
 
@@ -163,7 +163,7 @@ def test_a_page_stays_small_whatever_the_keys() -> None:
         findings=[Finding(id="new-key-pattern", grpc_method=RANGE, message=key, count=1) for key in keys],
     )
     made = Report(usages={"a": usage})
-    page, text = html.html(made), html.markdown(made)
+    page, text = html.html(made), markdown.markdown(made)
     assert len(page) < 150_000
     assert len(text) < 60_000
     root = parsed(page)
@@ -182,7 +182,7 @@ def test_a_page_stays_small_whatever_the_methods() -> None:
         for name in names
     ]
     made = Report(usages={"a": Usage(calls=dict.fromkeys(names, 1), findings=findings)})
-    page, text = html.html(made), html.markdown(made)
+    page, text = html.html(made), markdown.markdown(made)
     assert len(page) < 60_000
     assert len(text) < 10_000
     root = parsed(page)
@@ -199,12 +199,12 @@ def test_a_report_is_written_whole_and_keeps_its_mode(tmp_path: Path) -> None:
     path = tmp_path / "usage.md"
     path.write_text("old")
     path.chmod(0o640)
-    html.write(compared(), str(path), None, step_summary=False)
-    assert path.read_text() == html.markdown(compared())
+    write.write(compared(), str(path), None, step_summary=False)
+    assert path.read_text() == markdown.markdown(compared())
     assert path.stat().st_mode & 0o777 == 0o640
     assert list(tmp_path.iterdir()) == [path]
     with pytest.raises(IsADirectoryError) as error:
-        html.write(compared(), str(tmp_path), None, step_summary=False)
+        write.write(compared(), str(tmp_path), None, step_summary=False)
     assert error.value.filename == str(tmp_path)
 
 
@@ -215,7 +215,7 @@ def test_heat_map() -> None:
     usage = Usage(
         rows=[*EXPECTED.rows, row_of(RANGE, "Get", "odd", "limit", calls=7), row_of(RANGE, "Get", "odder", "limit")]
     )
-    assert html.heat_map(usage) == HeatMap(
+    assert view.heat_map(usage) == HeatMap(
         methods=[(RANGE, 2), (TXN, 1), (COMPACT, 1)],
         shapes=[
             (RANGE, "Get", ("limit",)),
@@ -234,12 +234,12 @@ def test_heat_map() -> None:
 
 def test_heat_levels_are_powers_of_ten() -> None:
     counts = [1, 9, 10, 99, 100, 999, 1000, 9999, 10_000, 10**9]
-    levels = [html.heat_map(Usage(rows=[row_of(RANGE, "Get", NAME, calls=count)])).rows[0][1][0] for count in counts]
+    levels = [view.heat_map(Usage(rows=[row_of(RANGE, "Get", NAME, calls=count)])).rows[0][1][0] for count in counts]
     assert [cell.level if cell else 0 for cell in levels] == [1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
 
 
 def test_coverage_map() -> None:
-    assert html.coverage_map(compared().comparisons["subject.json"]) == HeatMap(
+    assert view.coverage_map(compared().comparisons["subject.json"]) == HeatMap(
         methods=[(RANGE, 4), (TXN, 1), (COMPACT, 1)],
         shapes=[
             (RANGE, "Get", ("limit",)),
@@ -280,7 +280,9 @@ def markdown_tables(text: str) -> list[list[list[str]]]:
 
 
 def test_markdown_tells_the_numbers() -> None:
-    overview, calls, rows, leases, findings, missing, side_by_side, _, _ = markdown_tables(html.markdown(compared()))
+    overview, calls, rows, leases, findings, missing, side_by_side, _, _ = markdown_tables(
+        markdown.markdown(compared())
+    )
     assert overview == [
         ["dump", "verdict", "Kubernetes", "shapes covered", "rows covered", "calls", "rows", "spans", "traces"],
         ["expected.json", "✓ as expected", "1.37", "", "", "1545", "4", "3100", "1550"],
@@ -296,7 +298,7 @@ def test_markdown_tells_the_numbers() -> None:
 
 
 def test_hostile_text_is_no_markdown() -> None:
-    text = html.markdown(hostile())
+    text = markdown.markdown(hostile())
     width = 0
     for line in text.splitlines():
         width = 0 if not line.startswith("|") else width or line.count("|")
@@ -321,12 +323,12 @@ PRINTABLE = st.characters(exclude_categories=["C", "Z"]) | st.just(" ")
 @given(st.text(PRINTABLE, max_size=60) | st.text("|`\\<&*_[]() a", max_size=20))
 def test_any_text_is_read_back_from_a_cell(text: str) -> None:
     usage = Usage(leases=[*EXPECTED.leases, Lease(key_pattern=text, uses=1, ttl_seconds=1, calls=1)])
-    leases = markdown_tables(html.markdown(Report(usages={"a": usage})))[-1]
+    leases = markdown_tables(markdown.markdown(Report(usages={"a": usage})))[-1]
     assert leases[2] == [text, "1.0", "1.0", "1"]
 
 
 def test_markdown_links_findings_to_their_traces() -> None:
-    text = html.markdown(Report(usages={"a": SUBJECT}, jaeger_url="http://localhost:16686/(a|b)"))
+    text = markdown.markdown(Report(usages={"a": SUBJECT}, jaeger_url="http://localhost:16686/(a|b)"))
     links = [
         one.attrs["href"] for token in MARKDOWN.parse(text) for one in token.children or () if one.type == "link_open"
     ]
@@ -336,16 +338,16 @@ def test_markdown_links_findings_to_their_traces() -> None:
 def test_step_summary_is_appended_and_kept_below_the_limit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     made = compared()
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
-    assert html.write(made, None, None, step_summary=True) == []
+    assert write.write(made, None, None, step_summary=True) == []
     path = tmp_path / "summary.md"
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(path))
-    assert html.write(made, None, None, step_summary=False) == []
+    assert write.write(made, None, None, step_summary=False) == []
     path.write_text("before\n")
-    assert html.write(made, None, None, step_summary=True) == [path]
-    assert path.read_text() == "before\n" + html.markdown(made)
+    assert write.write(made, None, None, step_summary=True) == [path]
+    assert path.read_text() == "before\n" + markdown.markdown(made)
     assert "Side by side" in path.read_text()
     path.write_text("x" * (1024 * 1024 - 2000))
-    html.write(made, None, None, step_summary=True)
+    write.write(made, None, None, step_summary=True)
     assert path.stat().st_size <= 1024 * 1024
     added = path.read_text().lstrip("x")
     assert added.startswith("# How Kubernetes uses etcd\n")
@@ -357,7 +359,7 @@ def test_step_summary_is_appended_and_kept_below_the_limit(monkeypatch: pytest.M
 
 
 def test_properties() -> None:
-    assert html.properties(no_hostile_dump()) == {
+    assert junit.properties(no_hostile_dump()) == {
         "a:verdict": "as expected",
         "a:spans": "3100",
         "a:traces": "1550",
@@ -374,7 +376,7 @@ def test_properties() -> None:
         "c:findings:method-not-called": "1",
         "c:findings:new-call-pattern": "1",
     }
-    assert {key: value for key, value in html.properties(compared()).items() if "shapes" in key or "ref" in key} == {
+    assert {key: value for key, value in junit.properties(compared()).items() if "shapes" in key or "ref" in key} == {
         "subject.json:reference": "expected.json",
         "subject.json:shapes:covered": "1",
         "subject.json:shapes:reference": "4",

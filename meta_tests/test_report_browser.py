@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from selenium.webdriver.remote.webelement import WebElement
 
-    from etcd_coverage.reports.html import Report
+    from etcd_coverage.reports.view import Report
 
 CHROMIUM, CHROMEDRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 

@@ -6,7 +6,7 @@ from etcd_coverage.comparing.compare import compare
 from etcd_coverage.comparing.gates import Gates, hold
 from etcd_coverage.judging.usage import Example, Finding, Lease, Quality, Row, Usage
 from etcd_coverage.reference import GRPC_METHODS
-from etcd_coverage.reports import terminal
+from etcd_coverage.reports import comparison, terminal
 from etcd_coverage.text import escape, percent
 from meta_tests.builder import COMPACT, RANGE, TXN
 
@@ -209,8 +209,8 @@ def test_comparison_tables_and_summary() -> None:
         calls={RANGE: 25, "etcdserverpb.Maintenance/Status": 1},
         rows=[row(calls=1), *(row(key=f"k{number:02}") for number in range(24))],
     )
-    comparison = compare(reference, subject)
-    (first, of_range), (second, of_compact) = terminal.comparison_tables(comparison)
+    compared = compare(reference, subject)
+    (first, of_range), (second, of_compact) = comparison.comparison_tables(compared)
     assert (first, second) == (RANGE, COMPACT)
     lines = of_range.splitlines()
     assert lines[:5] + lines[-4:] == [
@@ -225,7 +225,7 @@ def test_comparison_tables_and_summary() -> None:
         "total                                                           12    100.00%         25    100.00%  1 of 2 covered",
     ]
     assert of_compact.splitlines()[-1].split() == ["total", "2", "100.00%", "0", "0.00%", "0", "of", "1", "covered"]
-    assert terminal.comparison_summary(comparison, reference, subject) == [
+    assert comparison.comparison_summary(compared, reference, subject) == [
         "call shapes covered: 1 of 3, 21.42% of the reference's calls",
         "rows covered: 1 of 3, 21.42% of the reference's calls",
         "note: 1 row of the reference (1 call) without a call pattern or with an unknown key: left out",
@@ -238,7 +238,7 @@ def test_gates_text_without_examples() -> None:
     reference = Usage(rows=[row(calls=3), row(key="/registry/{resource}/", calls=5)])
     strict = Gates(min_shape_coverage=100, min_coverage=50)
     outcome = hold("a.json", compare(reference, Usage()), strict)
-    assert terminal.gates_text(
+    assert comparison.gates_text(
         outcome, strict, reference, Usage(quality=Quality(calls_without_parent=2))
     ).splitlines() == [
         "--min-coverage=50: 0.00% of the reference's calls are covered (0 of 2 rows, 0 of 8 calls)",

@@ -1,4 +1,4 @@
-"""Usages and comparisons -> text tables; nothing here prints."""
+"""Usages -> text tables for the terminal; nothing here prints."""
 
 from __future__ import annotations
 
@@ -8,21 +8,17 @@ from urllib.parse import quote
 
 from tabulate import SEPARATING_LINE, tabulate
 
-from etcd_coverage.comparing import compare
-from etcd_coverage.comparing.compare import COVERED, NEW, ComparedRow, shape_text
-from etcd_coverage.comparing.gates import doubts
+from etcd_coverage.comparing.compare import ComparedRow
 from etcd_coverage.judging.findings import UNEXPECTED_METHOD
 from etcd_coverage.judging.usage import Row
 from etcd_coverage.reference import GRPC_METHODS, short_name
-from etcd_coverage.reports.figures import MOST_SHOWN, heaviest, key_text
+from etcd_coverage.reports.figures import heaviest, key_text
 from etcd_coverage.reports.grouped_findings import grouped
 from etcd_coverage.text import counted, percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from etcd_coverage.comparing.compare import Comparison, Coverage
-    from etcd_coverage.comparing.gates import Gates, Outcome
     from etcd_coverage.judging.usage import Example, Finding, Quality, Usage
     from etcd_coverage.reference import GrpcMethod
 
@@ -40,8 +36,8 @@ def calls_table(usage: Usage) -> str:
     if left_out:
         count = sum(count for _, count in left_out)
         rows.append([f"... and {counted(len(left_out), 'more unexpected method')}", str(count), percent(count, total)])
-    return _table(
-        ["method", "calls", "percent"], rows, ["total", str(total), percent(total, total)], _left_then_right(3, 2)
+    return laid_out(
+        ["method", "calls", "percent"], rows, ["total", str(total), percent(total, total)], left_then_right(3, 2)
     )
 
 
@@ -91,7 +87,7 @@ def method_table(usage: Usage, method: GrpcMethod) -> str:
         percent(calls, calls),
     ]
     headers = ["method", "pattern", *names, "contract", "calls", "percent"]
-    return _table(headers, body, footer, _left_then_right(len(headers), len(names) + 3))
+    return laid_out(headers, body, footer, left_then_right(len(headers), len(names) + 3))
 
 
 def leases_table(usage: Usage) -> str:
@@ -110,7 +106,7 @@ def leases_table(usage: Usage) -> str:
         for lease in usage.leases
     ]
     footer = ["total", "", "", str(calls), percent(calls, calls)]
-    return _table(["pattern", "avg uses", "avg ttl", "calls", "percent"], rows, footer, _left_then_right(5, 4))
+    return laid_out(["pattern", "avg uses", "avg ttl", "calls", "percent"], rows, footer, left_then_right(5, 4))
 
 
 def tables(usage: Usage) -> Iterator[tuple[str, str]]:
@@ -144,9 +140,9 @@ def failure_text(findings: Sequence[Finding], jaeger_url: str = "") -> str:
     for line in shown_findings.lines:
         lines.append(line.message)
         if line.trace is not None:
-            place = f"trace {line.trace.trace_id} span {line.trace.span_id}"
+            ids = f"trace {line.trace.trace_id} span {line.trace.span_id}"
             address = f" ({line.trace.address})" if line.trace.address else ""
-            lines.append(f"    {counted(line.calls, 'call')}, for example {place}{address}")
+            lines.append(f"    {counted(line.calls, 'call')}, for example {ids}{address}")
     lines += [left_out.text for left_out in shown_findings.left_out]
     lines += [f"{identifier}: {step}" for identifier, step in shown_findings.next_steps]
     return "\n".join(lines)
@@ -175,135 +171,15 @@ def verdict_lines(verdicts: dict[str, str], usages: dict[str, Usage]) -> list[st
     return lines
 
 
-def comparison_tables(comparison: Comparison) -> Iterator[tuple[str, str]]:
-    """Yield the name of each gRPC method that either usage has rows of, and its table."""
-    for method in dict.fromkeys(row.grpc_method for row in comparison.rows):
-        yield method, _comparison_table([row for row in comparison.rows if row.grpc_method == method])
-
-
-def comparison_summary(comparison: Comparison, reference: Usage, subject: Usage) -> list[str]:
-    """Return the shares that are covered, and what the comparison leaves out, a line each."""
-    return [
-        f"call shapes covered: {share_text(comparison.shape_coverage)}",
-        f"rows covered: {share_text(comparison.row_coverage)}",
-        *(f"note: {note}" for note in comparison_notes(reference, subject)),
-    ]
-
-
-def comparison_notes(reference: Usage, subject: Usage) -> list[str]:
-    """Return what a comparison leaves out, a line each."""
-    lines = []
-    if rows := compare.left_out(reference):
-        calls = sum(row.calls for row in rows)
-        lines.append(
-            f"{counted(len(rows), 'row')} of the reference ({counted(calls, 'call')}) without a call pattern "
-            "or with an unknown key: left out"
-        )
-    without_rows = {method.name for method in GRPC_METHODS if not method.call_patterns}
-    lines += [
-        f"{short_name(name)}, compared by its calls alone: "
-        f"{reference.calls.get(name, 0)} in the reference, {subject.calls.get(name, 0)} in the subject"
-        for name in sorted(without_rows & (reference.calls.keys() | subject.calls.keys()))
-    ]
-    return lines
-
-
-def gates_text(outcome: Outcome, gates: Gates, reference: Usage, subject: Usage, jaeger_url: str = "") -> str:
-    """Return everything that the gates failed for, with examples."""
-    lines = list(outcome.failures)
-    if outcome.missing_shapes:
-        lines.append("missing call shapes, the heaviest first:")
-    for shape, calls in outcome.missing_shapes.items():
-        lines.append(f"    {short_name(shape[0])} {shape_text(shape)}: {counted(calls, 'call')}")
-    lines += _listed("missing rows, the heaviest first:", outcome.missing_rows, reference, jaeger_url)
-    lines += _listed("new rows, the heaviest first:", outcome.new_rows, subject, jaeger_url)
-    lost = [row.grpc_method for row in outcome.missing_rows] + [shape[0] for shape in outcome.missing_shapes]
-    if lost and (reasons := doubts(lost, subject)):
-        lines.append(f"may be not recorded rather than not called: {', '.join(reasons)}")
-    lines += gates_notes(outcome, gates)
-    return "\n".join(lines)
-
-
-def gates_notes(outcome: Outcome, gates: Gates) -> list[str]:
-    """Return what the gates did not look at, a line each."""
-    lines = []
-    if gates.methods:
-        lines.append(f"--gate-methods: judged {', '.join(map(short_name, gates.methods))} alone")
-    if outcome.left_out:
-        rows = counted(len(outcome.left_out), "row")
-        lines.append(f"--min-calls={gates.min_calls}: left out {rows} with fewer calls")
-    if outcome.excused:
-        calls = sum(row.reference_calls for row in outcome.excused)
-        rows = counted(len(outcome.excused), "missing row")
-        lines.append(f"known gaps: {rows} ({counted(calls, 'call')}), which --fail-on-missing allows")
-    return lines
-
-
 def trace_link(example: Example, jaeger_url: str) -> str:
     """Return the address of Jaeger's page of the trace."""
     return f"{jaeger_url.rstrip('/')}/trace/{quote(example.trace_id, safe='')}"
 
 
-def _place(example: Example, jaeger_url: str) -> str:
-    place = f"trace {example.trace_id} span {example.span_id}"
-    return f"{place} ({trace_link(example, jaeger_url)})" if jaeger_url else place
-
-
-def _listed(title: str, rows: Sequence[ComparedRow], usage: Usage, jaeger_url: str) -> list[str]:
-    lines = [title] if rows else []
-    total = sum(row.calls for row in usage.rows)
-    for row in rows[:MOST_SHOWN]:
-        calls = row.reference_calls or row.subject_calls
-        pattern = f" {key_text(row.key_pattern)}" if row.key_pattern else ""
-        example = compare.example_of(row, usage)
-        place = f", for example {_place(example, jaeger_url)}" if example else ", no example saved"
-        lines.append(f"    {short_name(row.grpc_method)} {shape_text(row.shape)}{pattern}")
-        lines.append(f"        {counted(calls, 'call')}, {percent(calls, total)} of all{place}")
-    if rest := rows[MOST_SHOWN:]:
-        calls = sum(row.reference_calls or row.subject_calls for row in rest)
-        lines.append(f"    ... and {counted(len(rest), 'more row')} ({counted(calls, 'call')})")
-    return lines
-
-
-def _comparison_table(rows: Sequence[ComparedRow]) -> str:
-    in_reference = sum(row.reference_calls for row in rows)
-    in_subject = sum(row.subject_calls for row in rows)
-    lines, left_out = shown(rows)
-    body = [
-        [
-            row.call_pattern,
-            key_text(row.key_pattern),
-            ",".join(row.args),
-            str(row.reference_calls),
-            percent(row.reference_calls, in_reference),
-            str(row.subject_calls),
-            percent(row.subject_calls, in_subject),
-            row.status,
-        ]
-        for row in lines
-    ]
-    if left_out:
-        calls = sum(row.subject_calls for row in left_out)
-        more = f"... and {len(left_out)} more unknown keys"
-        body.append(["", more, "", "0", percent(0, in_reference), str(calls), percent(calls, in_subject), NEW])
-    demanded = [row for row in rows if row.status != NEW]
-    covered = sum(row.status == COVERED for row in demanded)
-    footer = [
-        "total", "", "",
-        str(in_reference), percent(in_reference, in_reference),
-        str(in_subject), percent(in_subject, in_subject),
-        f"{covered} of {len(demanded)} covered",
-    ]  # fmt: skip
-    headers = ["method", "pattern", "args", "reference", "percent", "subject", "percent", "status"]
-    align = ["left", "left", "left", "right", "right", "right", "right", "left"]
-    return _table(headers, body, footer, align)
-
-
-def share_text(share: Coverage) -> str:
-    """Return how much is covered: 13 of 16, 98.21% of the reference's calls."""
-    return (
-        f"{share.covered} of {share.reference}, {compare.percent_text(share.percent_of_calls)} of the reference's calls"
-    )
+def place(example: Example, jaeger_url: str) -> str:
+    """Return where the example is: its ids, and the link to Jaeger if there is one."""
+    ids = f"trace {example.trace_id} span {example.span_id}"
+    return f"{ids} ({trace_link(example, jaeger_url)})" if jaeger_url else ids
 
 
 def shown(rows: Sequence[_Row]) -> tuple[list[_Row], list[_Row]]:
@@ -315,11 +191,12 @@ def _calls_of(row: _Row) -> int:
     return row.calls if isinstance(row, Row) else row.reference_calls or row.subject_calls
 
 
-def _left_then_right(columns: int, numbers: int) -> list[str]:
+def left_then_right(columns: int, numbers: int) -> list[str]:
+    """Return the alignment of a table whose last ``numbers`` columns are numbers."""
     return ["left"] * (columns - numbers) + ["right"] * numbers
 
 
-def _table(headers: list[str], rows: list[list[str]], footer: list[str], align: Sequence[str]) -> str:
+def laid_out(headers: list[str], rows: list[list[str]], footer: list[str], align: Sequence[str]) -> str:
     """Lay out the table, the footer under a line."""
     return tabulate(
         [*rows, SEPARATING_LINE, footer],

@@ -188,10 +188,10 @@ def write(given: argparse.Namespace, run: Run) -> tuple[list[str], bool]:
             failed = True
     if given.usage_markdown or given.usage_html or given.usage_summary:
         # Here, since a run without a report needs no template engine.
-        from etcd_coverage.reports import html as report
+        from etcd_coverage.reports import write as reports
 
         try:
-            written = report.write(
+            written = reports.write(
                 run.report(given.jaeger_url), given.usage_markdown, given.usage_html, step_summary=given.usage_summary
             )
             lines += [f"usage report written to {escape(str(path))}" for path in written]

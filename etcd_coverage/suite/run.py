@@ -11,6 +11,7 @@ from etcd_coverage.comparing.saved import Reference, Source
 from etcd_coverage.dumps.error import DumpError
 from etcd_coverage.judging import usage
 from etcd_coverage.releases import release_of
+from etcd_coverage.reports import comparison as comparison_text
 from etcd_coverage.reports import terminal as tables
 from etcd_coverage.text import escape
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from etcd_coverage.comparing.known_gaps import KnownGap
     from etcd_coverage.comparing.saved import Saved
     from etcd_coverage.judging.usage import Usage
-    from etcd_coverage.reports.html import Report
+    from etcd_coverage.reports.view import Report
 
 
 RUN = pytest.StashKey["Run"]()
@@ -173,7 +174,9 @@ class Run:
         outcome = self.outcome(name, comparison)
         if not outcome.failures:
             return ""
-        text = tables.gates_text(outcome, self._demanded, self.reference_usage(), self.usages[name], jaeger_url)
+        text = comparison_text.gates_text(
+            outcome, self._demanded, self.reference_usage(), self.usages[name], jaeger_url
+        )
         accept = saved.accept_command(name, self.reference, test_id, options)
         gap = f"\nor, for missing rows, add a [[gap]] to {known_gaps.KNOWN_GAPS}" if outcome.missing_rows else ""
         return f"{name} against {self.reference.name}\n{text}\nto accept the change: {accept}{gap}"
@@ -182,10 +185,10 @@ class Run:
         """Yield what is told of a comparison: its tables if asked for or if a gate fails, then its summary."""
         outcome = self.outcome(name, comparison)
         if verbose or outcome.failures:
-            for title, table in tables.comparison_tables(comparison):
+            for title, table in comparison_text.comparison_tables(comparison):
                 yield f"{title}\n{table}\n"
-        yield from tables.comparison_summary(comparison, self.reference_usage(), self.usages[name])
-        yield from tables.gates_notes(outcome, self._demanded)
+        yield from comparison_text.comparison_summary(comparison, self.reference_usage(), self.usages[name])
+        yield from comparison_text.gates_notes(outcome, self._demanded)
         if self._demanded.are_set and not was_tested:
             yield "warning: the gates were not judged: test_coverage did not run"
 
@@ -204,13 +207,13 @@ class Run:
 
     def properties(self) -> dict[str, str]:
         """Return counts and verdicts for the JUnit XML."""
-        from etcd_coverage.reports import html as report
+        from etcd_coverage.reports import junit
 
-        return report.properties(self.report())
+        return junit.properties(self.report())
 
     def report(self, jaeger_url: str = "") -> Report:
         """Return what reports tell of everything that was judged."""
-        from etcd_coverage.reports.html import Report
+        from etcd_coverage.reports.view import Report
 
         comparisons = self.comparisons()
         outcomes = {name: self.outcome(name, comparison) for name, comparison in comparisons.items()}
@@ -227,8 +230,8 @@ class Run:
     def _notes(self, name: str, comparison: Comparison, outcome: Outcome) -> list[str]:
         subject = self.usages[name]
         notes = [
-            *tables.comparison_notes(self.reference_usage(), subject),
-            *tables.gates_notes(outcome, self._demanded),
+            *comparison_text.comparison_notes(self.reference_usage(), subject),
+            *comparison_text.gates_notes(outcome, self._demanded),
         ]
         missing = [row for row in comparison.rows if row.status == compare.MISSING]
         if missing and (reasons := gates.doubts({row.grpc_method for row in missing}, subject)):
