@@ -22,17 +22,18 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from etcd_coverage.attributes import get_int
+from etcd_coverage.cli import FAILED, OK, output_file, run
 from etcd_coverage.dumps.error import DumpError
 from etcd_coverage.dumps.kinds import read_dump
 from etcd_coverage.dumps.spans import Span, same_id
-from etcd_coverage.dumps.write import HEAD, TAIL, only_traces, output_file, replacing
+from etcd_coverage.dumps.write import HEAD, only_traces, replacing, tail
 from etcd_coverage.judging import span_maps
 from etcd_coverage.judging.classify import KeyPatterns, classify
 from etcd_coverage.judging.contract import Contracts
 from etcd_coverage.judging.leases import LEASE_GRANT
 from etcd_coverage.judging.usage import Quality
 from etcd_coverage.reference import GRPC_METHODS
-from etcd_coverage.text import escape
+from etcd_coverage.text import escape, printable
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence
@@ -204,11 +205,11 @@ class _Texts:
         """Return a dump of these groups' traces, in the order of this one."""
         wanted = {trace_id for group in groups for trace_id in group.traces}
         found = [
-            text if trace_ids <= wanted else only_traces(text, lambda trace_id: same_id(trace_id) in wanted)
+            text if trace_ids <= wanted else only_traces(text, wanted.__contains__)
             for text, trace_ids in self._texts
             if not trace_ids.isdisjoint(wanted)
         ]
-        return HEAD + b",\n".join(found) + TAIL
+        return HEAD + b",\n".join(found) + tail()
 
 
 def _size(text: str) -> int:
@@ -232,13 +233,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         taken, of = sample(options.dump, options.output, options.size)
     except DumpError as error:
         print(f"error: {escape(str(options.dump))}: {error}", file=sys.stderr)
-        return 1
+        return FAILED
     except OSError as error:
         print(f"error: {error.filename or options.output}: {error.strerror or error}", file=sys.stderr)
-        return 1
-    print(f"{options.output}: {taken} of {of} traces, {options.output.stat().st_size} bytes")
-    return 0
+        return FAILED
+    print(f"{printable(str(options.output))}: {taken} of {of} traces, {options.output.stat().st_size} bytes")
+    return OK
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(main)

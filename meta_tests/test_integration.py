@@ -20,7 +20,8 @@ import httpx
 import pytest
 
 from etcd_coverage import jaeger
-from etcd_coverage.jaeger import Jaeger, Window
+from etcd_coverage.sources.download import USUAL_TRACES
+from etcd_coverage.sources.jaeger_api import Jaeger, Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -412,7 +413,7 @@ def test_a_jaeger_killed_in_mid_download(tmp_path: Path, capsys: pytest.CaptureF
     target = tmp_path / "traces.json"
     target.write_bytes(b"the dump that was there")
     (tmp_path / "jaeger").mkdir()
-    with running_jaeger(tmp_path / "jaeger", max_traces=jaeger.USUAL_TRACES) as server:
+    with running_jaeger(tmp_path / "jaeger", max_traces=USUAL_TRACES) as server:
         send(server, *(Trace("etcd", [datetime.now(UTC)], os.urandom(500_000).hex()) for _ in range(40)))
         with killing_relay(server) as url:
             assert jaeger.main(["--url", url, "-o", str(target)], backoff=0) == 1

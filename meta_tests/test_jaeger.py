@@ -24,6 +24,7 @@ import httpx
 import pytest
 
 from etcd_coverage import jaeger
+from etcd_coverage.sources import download, jaeger_api
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -142,7 +143,7 @@ class Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.services = ["etcd"]
         self.traces: list[Trace] = []
-        self.max_traces = jaeger.MOST_TRACES
+        self.max_traces = download.MOST_TRACES
         self.queries: list[dict[str, str]] = []
         self.script: list[Callable[[Handler], object]] = []
 
@@ -280,7 +281,7 @@ def test_as_many_traces_are_asked_for_as_jaeger_keeps(server: Server, target: Pa
 def test_more_traces_than_usual_are_asked_for_when_there_may_be_more(
     server: Server, target: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(jaeger, "USUAL_TRACES", 10)
+    monkeypatch.setattr(download, "USUAL_TRACES", 10)
     server.traces = etcd_traces(*[ago(minutes=15)] * 11, *[ago(minutes=5)] * 9)
     assert run(server, target, "--since", "20m", "--window", "10m") == 0
     assert [query["query.num_traces"] for query in server.queries] == ["10", "20000000", "10"]
@@ -338,7 +339,7 @@ def test_as_many_traces_as_asked_for_or_kept_are_a_warning(
 def test_as_many_traces_as_jaeger_usually_keeps_are_a_warning(
     server: Server, target: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jaeger, "USUAL_TRACES", 3)
+    monkeypatch.setattr(download, "USUAL_TRACES", 3)
     server.traces = etcd_traces(ago(minutes=15), ago(minutes=14), ago(minutes=5))
     assert run(server, target, "--since", "20m", "--window", "10m") == 0
     assert "warning: 3 traces are as many as Jaeger was asked for or keeps" in capsys.readouterr().err
@@ -630,7 +631,7 @@ def test_a_jaeger_that_says_nothing(
     server: Server, target: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     over = threading.Event()
-    monkeypatch.setattr(jaeger, "_TIMEOUT", httpx.Timeout(10, read=0.1))
+    monkeypatch.setattr(jaeger_api, "_TIMEOUT", httpx.Timeout(10, read=0.1))
     server.script = [lambda _: over.wait(60)]
     message = (
         "Jaeger at {url} has said nothing for 0 minutes: see Jaeger's log, or ask in smaller windows (--window 10m)"

@@ -12,11 +12,20 @@ from msgspec import UNSET, Raw, Struct
 
 from etcd_coverage.dumps.error import DOWNLOAD, EXPECTED, TOO_DEEP, DumpError
 from etcd_coverage.dumps.files import check_utf8, refuse_malformed, start_of
-from etcd_coverage.dumps.otlp_json import OtherSpelling, ResourceSpans, list_of, read_resource, resources_of
+from etcd_coverage.dumps.otlp_json import (
+    OtherSpelling,
+    ResourceSpans,
+    list_of,
+    read_resource,
+    resource_of,
+    resources_of,
+)
 from etcd_coverage.dumps.spelling import loads
 from etcd_coverage.text import escape, quote, shorten
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from etcd_coverage.dumps.spans import Resource
 
 
@@ -37,18 +46,40 @@ def read(data: memoryview) -> list[Resource]:
     """Return the resources of the answer with their spans, in order; raise `DumpError` if it is not a whole one."""
     check_utf8(data)
     try:
-        try:
-            return resources_of(_decoder.decode(data).result.resource_spans)
-        except msgspec.ValidationError:
-            return resources_of(_resource_by_resource(data))
+        return resources_of(_decoder.decode(data).result.resource_spans)
+    except (msgspec.DecodeError, RecursionError):
+        return list(_one_by_one(data))
+
+
+def check(data: memoryview) -> None:
+    """Raise the `DumpError` that `read` would raise; holds no more than one resource in memory."""
+    check_utf8(data)
+    for _ in _one_by_one(data):
+        pass
+
+
+def read_resource_spans(raw: Raw, where: str) -> Resource:
+    """Return one of the answer's ``resourceSpans`` as `read` does; errors name it as ``where`` does."""
+    try:
+        return resource_of(read_resource(raw, where), where)
+    except RecursionError:
+        raise DumpError(TOO_DEEP) from None
+
+
+def _one_by_one(data: memoryview) -> Iterator[Resource]:
+    """Return the resources, each by the typed decoder or else span by span; refuse other shapes by name."""
+    try:
+        resources = _resource_spans(data)
     except RecursionError:
         raise DumpError(TOO_DEEP) from None
     except msgspec.DecodeError as error:
         refuse_malformed(data, str(error))
+    for number, raw in enumerate(resources):
+        yield read_resource_spans(raw, f"resourceSpans[{number}]")
 
 
-def _resource_by_resource(data: memoryview) -> list[ResourceSpans]:
-    """Return the resources, each by the typed decoder or else span by span; refuse other shapes by name."""
+def _resource_spans(data: memoryview) -> list[Raw]:
+    """Return the texts of the answer's ``resourceSpans``; raise `DumpError` for JSON of other shapes."""
     try:
         top = msgspec.json.decode(data, type=dict[str, Raw])
     except msgspec.ValidationError:
@@ -65,10 +96,9 @@ def _resource_by_resource(data: memoryview) -> list[ResourceSpans]:
         raise DumpError(f'is JSON without "result": {hint}; {EXPECTED}')
     try:
         result = msgspec.json.decode(top["result"], type=dict[str, Raw] | None) or {}
-        resources = list_of(result, "resourceSpans", "resource_spans", "its result")
+        return list_of(result, "resourceSpans", "resource_spans", "its result")
     except msgspec.ValidationError:
         raise DumpError(f"is JSON of another shape: its result has no list of resourceSpans; {EXPECTED}") from None
-    return [read_resource(raw, f"resourceSpans[{number}]") for number, raw in enumerate(resources)]
 
 
 def _refuse_error(raw: bytes) -> NoReturn:

@@ -136,17 +136,18 @@ _status_decoder = msgspec.json.Decoder(_Status)
 
 def resources_of(decoded: Iterable[ResourceSpans], place: str = "resourceSpans") -> list[Resource]:
     """Return the resources with their spans, normalised, in order; errors name them ``place[number]``."""
-    found = []
-    for number, resource_spans in enumerate(decoded):
-        where = f"{place}[{number}]"
-        try:
-            service = _service_name(bytes(resource_spans.resource))
-        except DumpError as error:
-            raise error.within(where) from None
-        spans: list[Span] = [span for scope in resource_spans.scope_spans for span in scope.spans]
-        normalise_ids(spans)
-        found.append(Resource(service, spans, where))
-    return found
+    return [resource_of(resource_spans, f"{place}[{number}]") for number, resource_spans in enumerate(decoded)]
+
+
+def resource_of(resource_spans: ResourceSpans, where: str) -> Resource:
+    """Return the resource with its spans, normalised; errors name it as ``where`` does."""
+    try:
+        service = _service_name(bytes(resource_spans.resource))
+    except DumpError as error:
+        raise error.within(where) from None
+    spans: list[Span] = [span for scope in resource_spans.scope_spans for span in scope.spans]
+    normalise_ids(spans)
+    return Resource(service, spans, where)
 
 
 def read_resource(raw: Raw, where: str) -> ResourceSpans:

@@ -2,36 +2,51 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import gzip
 import os
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+import secrets
+import stat
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from etcd_coverage.dumps.kinds import read_dump
+from etcd_coverage.dumps import jaeger_v3
+from etcd_coverage.dumps.files import content
+from etcd_coverage.dumps.otlp_json import list_of
+from etcd_coverage.dumps.spans import same_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from io import BufferedIOBase
+    from pathlib import Path
 
 HEAD = b'{"result":{"resourceSpans":['
-"""What a dump starts with; its ResourceSpans follow, with a comma between them."""
-TAIL = b"]}}\n"
-"""What a dump ends with."""
+"""What a dump starts with; its ResourceSpans follow, with a comma between them, then `tail`."""
+
+
+def tail(traces_limit: int | None = None) -> bytes:
+    """Return what a dump ends with; ``traces_limit`` notes in it that it was cut at this number of traces, or may be.
+
+    The note is a field beside ``result``: ``"etcdK8sCoverage": {"tracesLimit": N}``.
+    """
+    note = b"" if traces_limit is None else b',"etcdK8sCoverage":{"tracesLimit":%d}' % traces_limit
+    return b"]}" + note + b"}\n"
 
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[BufferedIOBase]:
     """Open a file beside ``path`` that takes its place when it holds a whole dump, and is removed when not.
 
-    It is gzipped if the name ends in .gz. Raises `DumpError` if it is no dump.
+    It is gzipped if the name ends in .gz. A file that was there gives it its mode, and stays as it was until the new
+    one is on the disk. Raises `DumpError` if it is no dump that the suite reads.
     """
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    # The name of another process in the folder, maybe in another container, has to be another one.
+    part = path.with_name(f".{path.name[:40]}.{secrets.token_hex(4)}.part")
     try:
-        with part.open("wb") as file:
+        with part.open("xb") as file:
+            with contextlib.suppress(FileNotFoundError):
+                os.fchmod(file.fileno(), stat.S_IMODE(path.stat().st_mode))
             if path.suffix == ".gz":
                 # Neither name nor time: the same dump is the same file.
                 with gzip.GzipFile("", "wb", 6, file, mtime=0) as compressed:
@@ -40,25 +55,44 @@ def replacing(path: Path) -> Iterator[BufferedIOBase]:
                 yield file
             file.flush()
             os.fsync(file.fileno())
-        read_dump(part)
+        jaeger_v3.check(content(part))
         part.replace(path)
+        _sync_folder(path.parent)
     finally:
         part.unlink(missing_ok=True)
 
 
+def _sync_folder(folder: Path) -> None:
+    """Bring the names in the folder to the disk, https://man7.org/linux/man-pages/man2/fsync.2.html."""
+    # The dump is written; some file systems cannot do this.
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+class _TraceId(msgspec.Struct):
+    camel: str | None = msgspec.field(name="traceId", default=None)
+    snake: str | None = msgspec.field(name="trace_id", default=None)
+
+
 def only_traces(resource_spans: msgspec.Raw, wanted: Callable[[str], bool]) -> bytes:
-    """Return the JSON text with the spans of the traces whose id is wanted, where a store puts several into one."""
-    decoded: Any = msgspec.json.decode(resource_spans)
-    for scope in decoded["scopeSpans"]:
-        scope["spans"] = [span for span in scope.get("spans", []) if wanted(span["traceId"])]
-    return msgspec.json.encode(decoded)
+    """Return the JSON text with the spans of the traces whose id is wanted, where a store puts several into one.
 
+    What it keeps stays as it is spelled. The ids are asked for as `spans.same_id` has them.
+    """
 
-def output_file(text: str) -> Path:
-    """Return the path of a dump to be written, for argparse."""
-    path = Path(text)
-    if path.exists() and not path.is_file():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a file")
-    if not path.parent.is_dir():
-        raise argparse.ArgumentTypeError(f"the folder {str(path.parent)!r} does not exist")
-    return path
+    def is_wanted(span: msgspec.Raw) -> bool:
+        spelled = msgspec.json.decode(span, type=_TraceId)
+        return wanted(same_id(spelled.camel or spelled.snake or ""))
+
+    scopes = []
+    found = msgspec.json.decode(resource_spans, type=dict[str, msgspec.Raw])
+    for text in list_of(found, "scopeSpans", "scope_spans", "a resource"):
+        scope = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+        spans = [span for span in list_of(scope, "spans", "spans", "a scope") if is_wanted(span)]
+        scopes.append({**scope, "spans": spans})
+    members = {name: value for name, value in found.items() if name != "scope_spans"}
+    return msgspec.json.encode({**members, "scopeSpans": scopes})
