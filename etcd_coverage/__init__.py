@@ -17,6 +17,8 @@ The flow: dump -> spans (`dumps`) -> usage (`judging`) -> comparison (`comparing
 - `sources`: the work behind the commands: where traces come from
 - `suite`: the pytest plugin and the judging tests
 
+- `cli`: what the commands share: argument types, exit codes
+
 Commands (``python -m etcd_coverage.X``): `jaeger` downloads a dump, `sample` takes a sample of one,
 `unseen` lists rows of the reference that no dump has.
 """

@@ -46,7 +46,7 @@ HANGS = 5
 """Seconds after which a process that judges a dump of a few spans does not end."""
 
 pytestmark = [
-    pytest.mark.integration,
+    pytest.mark.parity,
     pytest.mark.skipif(not PROGRAM.exists(), reason=f"no {PROGRAM.name} in .tools/bin: make parity"),
 ]
 

@@ -1,1 +1,10 @@
-"""The work behind the commands: where traces come from."""
+"""The work behind the commands: where traces come from.
+
+This room promises: what it writes is whole or not there, an existing file stays until the new one is read by the
+suite's own reader, and what goes wrong is one line.
+
+- `http_client`: HTTP within limits: timeouts, proxies, certificates
+- `jaeger_answer`: what Jaeger answers, and what its errors mean
+- `jaeger_api`: the query API of a Jaeger server
+- `download`: a service's traces in windows -> a dump
+"""

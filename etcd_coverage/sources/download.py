@@ -138,6 +138,8 @@ class _Dump:
         for number, text in enumerate(answer):
             spans = read_resource_spans(text, f"resourceSpans[{number}]").spans
             own = {span.trace_id for span in spans}
+            if "" in own:
+                raise DumpError(f"has a span without a trace id: resourceSpans[{number}]")
             new = own - self.trace_ids
             trace_ids |= own
             if not new:
@@ -147,8 +149,6 @@ class _Dump:
             self._file.write(written)
             self.spans += sum(span.trace_id in new for span in spans)
             self._note_times(written)
-        # Spans without an id are of no trace, and no span of an earlier answer.
-        trace_ids.discard("")
         self.trace_ids |= trace_ids
         return len(trace_ids)
 

@@ -25,6 +25,9 @@ _written = pytest.StashKey[list[str]]()
 def pytest_configure(config: pytest.Config) -> None:
     # Here, since pytest does not find pyproject.toml if --testdata is all that it is given.
     config.addinivalue_line("markers", "integration: drives real servers on loopback; run by make integration")
+    config.addinivalue_line(
+        "markers", "parity: compares with etcd's Go tests, not yet equal on all mutants; run by make parity"
+    )
     config.stash[UNREADABLE] = set()
     try:
         config.stash[RUN] = options.checked_run(config.option, PROJECT)
