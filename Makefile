@@ -15,10 +15,10 @@ coverage: $(VENV)  ## judge every dump in testdata/ and print its tables
 	$(BIN)/pytest -v -k TestInterfaceUse tests/test_interface_use.py --require-dumps $(ARGS)
 
 test: $(VENV)  ## run every test that needs no server
-	$(BIN)/pytest -n auto -m "not integration and not parity" tests meta_tests $(ARGS)
+	$(BIN)/pytest -n auto -m "not integration" tests meta_tests $(ARGS)
 
 integration: $(VENV) tools  ## run the tests that drive real servers
-	$(BIN)/pytest -m integration tests meta_tests
+	$(BIN)/pytest -m "integration and not parity" tests meta_tests
 
 docs: $(VENV)  ## write the lists in the documents that follow the code
 	$(COG) -r README.md
@@ -80,7 +80,7 @@ $(TOOLS)/go_original.test: tools/go_original/go.mod tools/go_original/go.sum
 	cd tools/go_original && go test -c -o $(CURDIR)/$@ go.etcd.io/etcd/tests/v3/robustness/coverage
 
 parity: $(VENV) $(TOOLS)/go_original.test  ## compare with etcd's Go tests, figure by figure, on real and mutated dumps
-	$(BIN)/pytest -m parity meta_tests/test_go_original.py
+	$(BIN)/pytest meta_tests/test_go_original.py
 
 usages: $(VENV)  ## save the usages of the demo dumps again
 	@for dump in testdata/kubernetes-1.[0-9][0-9].json.gz; do name=$$(basename "$$dump"); \

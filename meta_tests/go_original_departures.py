@@ -525,6 +525,8 @@ def figures_of(usage: Usage) -> Figures:
                 continue
             case "method-not-called":
                 found.not_called.add(finding.message)
+            case "call-not-recorded":
+                found.not_called.add(f'expected "{finding.grpc_method}" method to be called at least once')
             case _ if finding.grpc_method == LEASE_GRANT:
                 found.lease_problems[finding.message] += finding.count
             case _:

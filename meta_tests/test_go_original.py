@@ -46,7 +46,7 @@ HANGS = 5
 """Seconds after which a process that judges a dump of a few spans does not end."""
 
 pytestmark = [
-    pytest.mark.parity,
+    pytest.mark.integration,
     pytest.mark.skipif(not PROGRAM.exists(), reason=f"no {PROGRAM.name} in .tools/bin: make parity"),
 ]
 
@@ -149,6 +149,7 @@ def test_mutant(mutated: list[Pair], seed: int) -> None:
     judged_alike(*mutated[seed])
 
 
+@pytest.mark.parity
 @pytest.mark.parametrize("seed", range(MALFORMED))
 def test_malformed_mutant(malformed: list[Pair], seed: int) -> None:
     judged_alike(*malformed[seed])

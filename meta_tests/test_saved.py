@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -238,13 +239,14 @@ def test_saved_usage_stays_whole_if_it_cannot_be_written(
     saved.update(path, {"a.json": usages["a.json"]})
     before = path.read_bytes()
 
-    def full(_path: Path, _data: bytes) -> int:
+    def full(_descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_bytes", full)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space left"):
         saved.update(path, {"a.json": usages["b.json"]})
     assert path.read_bytes() == before
+    assert [part for part in tmp_path.iterdir() if part.suffix == ".part"] == []
 
 
 def test_accepting_command_keeps_the_name_or_takes_a_file_beside(tmp_path: Path, usages: dict[str, Usage]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -192,15 +193,15 @@ def test_usage_that_cannot_be_written_is_one_line_and_fails(
 ) -> None:
     write(pytester.path / "dumps" / "a.json", etcd(complete()))
 
-    def full(_path: Path, _data: bytes) -> int:
+    def full(_descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_bytes", full)
+    monkeypatch.setattr(os, "fsync", full)
     result = run("-k", "test_lease_grant", "--usage-json=usage.json")
     result.assert_outcomes(passed=1)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["usage.json: cannot be written, nothing was saved: No space left on device"])
-    assert [path.name for path in pytester.path.iterdir() if "usage" in path.name] == []
+    assert [path.name for path in pytester.path.iterdir() if "usage" in path.name or path.suffix == ".part"] == []
 
 
 def test_nothing_to_compare_is_a_skip_with_its_reason(run: Run, pytester: pytest.Pytester) -> None:

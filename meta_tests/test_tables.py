@@ -6,7 +6,7 @@ from etcd_coverage.comparing.compare import compare
 from etcd_coverage.comparing.gates import Gates, hold
 from etcd_coverage.judging.usage import Example, Finding, Lease, Quality, Row, Usage
 from etcd_coverage.reference import GRPC_METHODS
-from etcd_coverage.reports import comparison, terminal
+from etcd_coverage.reports import comparison, terminal, view
 from etcd_coverage.text import escape, percent
 from meta_tests.builder import COMPACT, RANGE, TXN
 
@@ -166,9 +166,9 @@ def test_quality_line() -> None:
         spans=9, traces=2, skipped_spans=1, duplicate_spans=3, calls_without_parent=4, grpc_spans_without_call=5
     )
     line = "9 spans, 2 traces, 1 skipped, 3 duplicates, 4 calls without parent, 5 gRPC spans without call"
-    assert terminal.quality_line(quality) == line
+    assert view.quality_line(quality) == line
     quality.failed_without_call = 2
-    assert terminal.quality_line(quality) == f"{line} (2 failed)"
+    assert view.quality_line(quality) == f"{line} (2 failed)"
 
 
 def test_failure_tells_all_findings_with_examples_and_what_to_do() -> None:

@@ -13,6 +13,7 @@ from etcd_coverage.comparing.unseen import unseen
 from etcd_coverage.judging.judge import judge
 from etcd_coverage.reference import GRPC_METHODS, SPECIAL_KEYS, SPECIAL_RESOURCES
 from etcd_coverage.reports import terminal
+from etcd_coverage.reports.view import quality_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -56,7 +57,7 @@ def output() -> str:
         *("calls", tables["calls"], "", "...", ""),
         *("etcdserverpb.Watch/Watch", tables["etcdserverpb.Watch/Watch"], ""),
         *("leases", tables["leases"], ""),
-        f"data quality: {terminal.quality_line(usage.quality)}",
+        f"data quality: {quality_line(usage.quality)}",
     ]
     return "\n".join(["```", *lines, "```"])
 

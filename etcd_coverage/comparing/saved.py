@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import gzip
-import os
 import re
 import shlex
 import zlib
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from etcd_coverage.atomic import write_atomically
 from etcd_coverage.comparing import compare
 from etcd_coverage.comparing.compare import Comparison
 from etcd_coverage.dumps.error import DumpError
@@ -279,7 +279,7 @@ def update(path: Path, judged: dict[str, Usage], reference: Reference | None = N
             if one.error is None and (name != reference.name or name in reference.subjects)
         }
         against = Against(reference=reference.name, subjects=subjects)
-    _replace(path.resolve(), _File(format=FORMAT, dumps=usages, comparison=against))
+    write_atomically(path, _encoded(path.resolve(), _File(format=FORMAT, dumps=usages, comparison=against)))
     return Saved(written=sorted(written), kept=[name for name in usages if name not in written])
 
 
@@ -287,11 +287,6 @@ def _is_used(path: Path) -> bool:
     return path.exists() and path.stat().st_size > 0
 
 
-def _replace(path: Path, content: _File) -> None:
+def _encoded(path: Path, content: _File) -> bytes:
     text = msgspec.json.format(msgspec.json.encode(content), indent=1) + b"\n"
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        beside.write_bytes(gzip.compress(text, mtime=0) if path.suffix == ".gz" else text)
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
+    return gzip.compress(text, mtime=0) if path.suffix == ".gz" else text

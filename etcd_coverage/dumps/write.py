@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import gzip
-import os
-import secrets
-import stat
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from etcd_coverage import atomic
 from etcd_coverage.dumps import jaeger_v3
 from etcd_coverage.dumps.files import content
 from etcd_coverage.dumps.otlp_json import list_of
@@ -36,41 +34,17 @@ def tail(traces_limit: int | None = None) -> bytes:
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[BufferedIOBase]:
-    """Open a file beside ``path`` that takes its place when it holds a whole dump, and is removed when not.
+    """Open a file that takes the place of ``path`` when it holds a whole dump, as `atomic.replacing` does.
 
-    It is gzipped if the name ends in .gz. A file that was there gives it its mode, and stays as it was until the new
-    one is on the disk. Raises `DumpError` if it is no dump that the suite reads.
+    It is gzipped if the name ends in .gz. Raises `DumpError` if it is no dump that the suite reads.
     """
-    # The name of another process in the folder, maybe in another container, has to be another one.
-    part = path.with_name(f".{path.name[:40]}.{secrets.token_hex(4)}.part")
-    try:
-        with part.open("xb") as file:
-            with contextlib.suppress(FileNotFoundError):
-                os.fchmod(file.fileno(), stat.S_IMODE(path.stat().st_mode))
-            if path.suffix == ".gz":
-                # Neither name nor time: the same dump is the same file.
-                with gzip.GzipFile("", "wb", 6, file, mtime=0) as compressed:
-                    yield compressed
-            else:
-                yield file
-            file.flush()
-            os.fsync(file.fileno())
-        jaeger_v3.check(content(part))
-        part.replace(path)
-        _sync_folder(path.parent)
-    finally:
-        part.unlink(missing_ok=True)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Bring the names in the folder to the disk, https://man7.org/linux/man-pages/man2/fsync.2.html."""
-    # The dump is written; some file systems cannot do this.
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    with atomic.replacing(path, check=lambda part: jaeger_v3.check(content(part))) as file:
+        if path.suffix == ".gz":
+            # Neither name nor time: the same dump is the same file.
+            with gzip.GzipFile("", "wb", 6, file, mtime=0) as compressed:
+                yield compressed
+        else:
+            yield file
 
 
 class _TraceId(msgspec.Struct):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from etcd_coverage.attributes import get_str
-from etcd_coverage.judging.findings import NEW_CALL_PATTERN, NEW_KEY_PATTERN, finding, merged
+from etcd_coverage.judging.findings import NEW_CALL_PATTERN, NEW_KEY_PATTERN, merged
 from etcd_coverage.judging.span_maps import example_of
 from etcd_coverage.judging.usage import Finding, Row
 from etcd_coverage.key_pattern import every_pattern, key_pattern
@@ -107,15 +107,9 @@ def classify(
         )
         rows.append(row)
         if not known:
-            findings.append(
-                finding(
-                    NEW_KEY_PATTERN, method.name, f"New key pattern detected: {pattern}", group.calls, group.example
-                )
-            )
+            findings.append(_finding(NEW_KEY_PATTERN, f"New key pattern detected: {pattern}", row))
         if not call_pattern:
-            findings.append(
-                finding(NEW_CALL_PATTERN, method.name, _new_call_pattern(method, row), group.calls, group.example)
-            )
+            findings.append(_finding(NEW_CALL_PATTERN, _new_call_pattern(method, row), row))
     return rows, merged(findings)
 
 
@@ -125,6 +119,10 @@ def _pattern_of(method: GrpcMethod, attributes: Attributes, patterns: KeyPattern
     key = get_str(attributes, method.key)
     pattern = patterns.find(key)
     return (key, False) if pattern is None else (pattern, True)
+
+
+def _finding(identifier: str, message: str, row: Row) -> Finding:
+    return Finding(id=identifier, grpc_method=row.grpc_method, message=message, count=row.calls, example=row.example)
 
 
 def _marks(method: GrpcMethod, args: tuple[str, ...]) -> str:

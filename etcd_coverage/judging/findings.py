@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from etcd_coverage.judging.span_maps import example_of
-from etcd_coverage.judging.usage import Example, Finding
+from etcd_coverage.judging.usage import Finding
 from etcd_coverage.reference import GRPC_METHODS
-from etcd_coverage.text import escape
+from etcd_coverage.text import counted, escape
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -68,19 +70,13 @@ def method_not_called(method: GrpcMethod) -> Finding:
 
 def call_not_recorded(method: GrpcMethod, spans: list[Span]) -> Finding:
     """Return the finding that a required method has server spans, but none of them a call."""
-    times = "1 time" if len(spans) == 1 else f"{len(spans)} times"
     return Finding(
         id=CALL_NOT_RECORDED,
         grpc_method=method.name,
-        message=f'"{method.name}" method was called {times}, but no call was recorded',
+        message=f'"{method.name}" method was called {counted(len(spans), "time")}, but no call was recorded',
         count=len(spans),
         example=example_of(spans[0]),
     )
-
-
-def finding(identifier: str, grpc_method: str, message: str, count: int, example: Example) -> Finding:
-    """Return a finding about ``count`` calls."""
-    return Finding(id=identifier, grpc_method=grpc_method, message=message, count=count, example=example)
 
 
 def merged(findings: Iterable[Finding]) -> list[Finding]:
@@ -88,13 +84,4 @@ def merged(findings: Iterable[Finding]) -> list[Finding]:
     by_message: defaultdict[tuple[str, str], list[Finding]] = defaultdict(list)
     for found in findings:
         by_message[found.id, found.message].append(found)
-    return [
-        Finding(
-            id=same[0].id,
-            grpc_method=same[0].grpc_method,
-            message=same[0].message,
-            count=sum(found.count for found in same),
-            example=same[0].example,
-        )
-        for same in by_message.values()
-    ]
+    return [replace(same[0], count=sum(found.count for found in same)) for same in by_message.values()]

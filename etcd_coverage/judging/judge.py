@@ -11,7 +11,7 @@ from etcd_coverage.judging import findings, span_maps
 from etcd_coverage.judging.classify import KeyPatterns, classify
 from etcd_coverage.judging.contract import Contracts
 from etcd_coverage.judging.leases import LEASE_GRANT, leases
-from etcd_coverage.judging.usage import Finding, Lease, Quality, Row, Usage
+from etcd_coverage.judging.usage import Finding, Quality, Row, Usage
 from etcd_coverage.reference import GRPC_METHODS
 from etcd_coverage.releases import can_call
 from etcd_coverage.text import escape
@@ -68,7 +68,6 @@ def usage_of(resources: Iterable[Resource], quality: Quality, kubernetes_version
             new_rows, new_findings = classify(method, calls.get(method.name, []), patterns, contracts)
             rows += new_rows
             found += new_findings
-    by_pattern: list[Lease]
     by_pattern, lease_findings = leases(calls.get(LEASE_GRANT, []), span_maps.lease_map(calls), patterns)
     return Usage(
         calls={escape(name): len(grpc_spans[name]) for name in sorted(grpc_spans)},

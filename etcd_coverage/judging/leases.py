@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from etcd_coverage.attributes import get_int, get_str
-from etcd_coverage.judging.findings import LEASE_WITHOUT_ID, LEASE_WITHOUT_TTL, NEW_KEY_PATTERN, finding, merged
+from etcd_coverage.judging.findings import LEASE_WITHOUT_ID, LEASE_WITHOUT_TTL, NEW_KEY_PATTERN, merged
 from etcd_coverage.judging.span_maps import example_of
 from etcd_coverage.judging.usage import Finding, Lease
 from etcd_coverage.text import escape
@@ -46,7 +46,8 @@ def leases(
             if not problem and "ttl" not in attributes:
                 identifier, problem = LEASE_WITHOUT_TTL, "Lease without TTL"
         if problem:
-            findings.append(finding(identifier, LEASE_GRANT, problem, 1, example_of(grant.span)))
+            example = example_of(grant.span)
+            findings.append(Finding(id=identifier, grpc_method=LEASE_GRANT, message=problem, count=1, example=example))
             continue
         uses[pattern] += len(used_by)
         ttl_seconds[pattern] += get_int(attributes, "ttl")

@@ -8,8 +8,9 @@ from etcd_coverage.comparing import compare
 from etcd_coverage.comparing.compare import COVERED, NEW, ComparedRow, shape_text
 from etcd_coverage.comparing.gates import doubts
 from etcd_coverage.reference import GRPC_METHODS, short_name
-from etcd_coverage.reports.figures import MOST_SHOWN, key_text
-from etcd_coverage.reports.terminal import laid_out, place, shown
+from etcd_coverage.reports.figures import MOST_SHOWN, key_text, trace_of
+from etcd_coverage.reports.terminal import laid_out, place
+from etcd_coverage.reports.view import split_rows
 from etcd_coverage.text import counted, percent
 
 if TYPE_CHECKING:
@@ -90,8 +91,8 @@ def _listed(title: str, rows: Sequence[ComparedRow], usage: Usage, jaeger_url: s
     for row in rows[:MOST_SHOWN]:
         calls = row.reference_calls or row.subject_calls
         pattern = f" {key_text(row.key_pattern)}" if row.key_pattern else ""
-        example = compare.example_of(row, usage)
-        shown_at = f", for example {place(example, jaeger_url)}" if example else ", no example saved"
+        trace = trace_of(compare.example_of(row, usage), jaeger_url)
+        shown_at = f", for example {place(trace)}" if trace else ", no example saved"
         lines.append(f"    {short_name(row.grpc_method)} {shape_text(row.shape)}{pattern}")
         lines.append(f"        {counted(calls, 'call')}, {percent(calls, total)} of all{shown_at}")
     if rest := rows[MOST_SHOWN:]:
@@ -103,7 +104,7 @@ def _listed(title: str, rows: Sequence[ComparedRow], usage: Usage, jaeger_url: s
 def _comparison_table(rows: Sequence[ComparedRow]) -> str:
     in_reference = sum(row.reference_calls for row in rows)
     in_subject = sum(row.subject_calls for row in rows)
-    lines, left_out = shown(rows)
+    lines, left_out = split_rows(rows)
     body = [
         [
             row.call_pattern,

@@ -14,10 +14,17 @@ from markupsafe import Markup
 from etcd_coverage.comparing import compare
 from etcd_coverage.comparing.compare import shape_text
 from etcd_coverage.reference import short_name
-from etcd_coverage.reports import terminal as tables
 from etcd_coverage.reports.figures import ERROR_WIDTH, KEY_WIDTH, MESSAGE_WIDTH, trace_of
 from etcd_coverage.reports.grouped_findings import grouped
-from etcd_coverage.reports.view import EXPECTED, HEAT, by_method, coverage_map, heat_map, missing_shapes
+from etcd_coverage.reports.view import (
+    EXPECTED,
+    HEAT,
+    by_method,
+    coverage_map,
+    heat_map,
+    methods_by_calls,
+    missing_shapes,
+)
 from etcd_coverage.text import percent, printable, shorten
 
 if TYPE_CHECKING:
@@ -76,7 +83,7 @@ _ENVIRONMENT.globals |= {
     "EXPECTED": EXPECTED,
     "HEAT": HEAT,
     "grouped": grouped,
-    "methods_by_calls": tables.methods_by_calls,
+    "methods_by_calls": methods_by_calls,
 }
 _ENVIRONMENT.filters |= {
     "breakable": _breakable,

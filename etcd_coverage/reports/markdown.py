@@ -10,11 +10,10 @@ from urllib.parse import quote
 from etcd_coverage.comparing import compare
 from etcd_coverage.comparing.compare import NEW, Comparison, shape_text
 from etcd_coverage.reference import short_name
-from etcd_coverage.reports import terminal as tables
 from etcd_coverage.reports.comparison import share_text
 from etcd_coverage.reports.figures import ERROR_WIDTH, KEY_WIDTH, MESSAGE_WIDTH
 from etcd_coverage.reports.grouped_findings import grouped
-from etcd_coverage.reports.view import EXPECTED, by_method, missing_shapes
+from etcd_coverage.reports.view import EXPECTED, by_method, methods_by_calls, missing_shapes, quality_line
 from etcd_coverage.text import percent, printable, shorten
 
 if TYPE_CHECKING:
@@ -67,7 +66,7 @@ def _sections(report: Report, *, with_rows: bool) -> Iterator[str]:
             yield from _comparison_sections(name, comparison, report, with_rows=with_rows)
         if with_rows:
             yield from _folded("Calls and call patterns", _usage_tables(usage))
-        yield f"Data quality: {tables.quality_line(usage.quality)}."
+        yield f"Data quality: {quality_line(usage.quality)}."
     if not with_rows:
         yield "The tables of all rows are left out: `--usage-markdown` and `--usage-html` write them."
 
@@ -168,7 +167,7 @@ def _compared_table(comparison: Comparison) -> str:
 
 def _usage_tables(usage: Usage) -> Iterator[str]:
     total = sum(usage.calls.values())
-    lines, rest = tables.methods_by_calls(usage)
+    lines, rest = methods_by_calls(usage)
     if rest:
         lines.append((f"... and {len(rest)} more unexpected methods", sum(calls for _, calls in rest)))
     yield _table(

@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, TypeVar
-from urllib.parse import quote
+from typing import TYPE_CHECKING
 
 from tabulate import SEPARATING_LINE, tabulate
 
-from etcd_coverage.comparing.compare import ComparedRow
 from etcd_coverage.judging.findings import UNEXPECTED_METHOD
-from etcd_coverage.judging.usage import Row
 from etcd_coverage.reference import GRPC_METHODS, short_name
-from etcd_coverage.reports.figures import heaviest, key_text
+from etcd_coverage.reports.figures import key_text
 from etcd_coverage.reports.grouped_findings import grouped
+from etcd_coverage.reports.view import methods_by_calls, split_rows
 from etcd_coverage.text import counted, percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from etcd_coverage.judging.usage import Example, Finding, Quality, Usage
+    from etcd_coverage.judging.usage import Finding, Usage
     from etcd_coverage.reference import GrpcMethod
+    from etcd_coverage.reports.figures import Trace
 
 VERDICT_METHODS = 4
 """How many gRPC methods the verdict on a dump names."""
-
-_Row = TypeVar("_Row", Row, ComparedRow)
 
 
 def calls_table(usage: Usage) -> str:
@@ -41,13 +38,6 @@ def calls_table(usage: Usage) -> str:
     )
 
 
-def methods_by_calls(usage: Usage) -> tuple[list[tuple[str, int]], list[tuple[str, int]]]:
-    """Return gRPC methods with their server spans, the most called first, and the unexpected ones that are too many."""
-    ordered = sorted(usage.calls.items(), key=lambda item: (-item[1], item[0]))
-    known = {method.name for method in GRPC_METHODS}
-    return heaviest(ordered, lambda item: item[0] not in known, lambda item: item[1])
-
-
 def method_table(usage: Usage, method: GrpcMethod) -> str:
     """Return the table of a gRPC method's rows; empty if it was not called."""
     rows = [row for row in usage.rows if row.grpc_method == method.name]
@@ -55,7 +45,7 @@ def method_table(usage: Usage, method: GrpcMethod) -> str:
         return ""
     calls = sum(row.calls for row in rows)
     names = [arg.name for arg in method.args]
-    lines, left_out = shown(rows)
+    lines, left_out = split_rows(rows)
     body = [
         [
             row.call_pattern,
@@ -119,17 +109,6 @@ def tables(usage: Usage) -> Iterator[tuple[str, str]]:
         yield "leases", text
 
 
-def quality_line(quality: Quality) -> str:
-    """Return one line that says how complete the dump is."""
-    without_call = f"{quality.grpc_spans_without_call} gRPC spans without call"
-    if quality.failed_without_call:
-        without_call += f" ({quality.failed_without_call} failed)"
-    return (
-        f"{quality.spans} spans, {quality.traces} traces, {quality.skipped_spans} skipped, "
-        f"{quality.duplicate_spans} duplicates, {quality.calls_without_parent} calls without parent, {without_call}"
-    )
-
-
 def failure_text(findings: Sequence[Finding], jaeger_url: str = "") -> str:
     """Return all findings of a test with their counts and examples, and what to do about each kind.
 
@@ -140,9 +119,7 @@ def failure_text(findings: Sequence[Finding], jaeger_url: str = "") -> str:
     for line in shown_findings.lines:
         lines.append(line.message)
         if line.trace is not None:
-            ids = f"trace {line.trace.trace_id} span {line.trace.span_id}"
-            address = f" ({line.trace.address})" if line.trace.address else ""
-            lines.append(f"    {counted(line.calls, 'call')}, for example {ids}{address}")
+            lines.append(f"    {counted(line.calls, 'call')}, for example {place(line.trace)}")
     lines += [left_out.text for left_out in shown_findings.left_out]
     lines += [f"{identifier}: {step}" for identifier, step in shown_findings.next_steps]
     return "\n".join(lines)
@@ -171,24 +148,10 @@ def verdict_lines(verdicts: dict[str, str], usages: dict[str, Usage]) -> list[st
     return lines
 
 
-def trace_link(example: Example, jaeger_url: str) -> str:
-    """Return the address of Jaeger's page of the trace."""
-    return f"{jaeger_url.rstrip('/')}/trace/{quote(example.trace_id, safe='')}"
-
-
-def place(example: Example, jaeger_url: str) -> str:
-    """Return where the example is: its ids, and the link to Jaeger if there is one."""
-    ids = f"trace {example.trace_id} span {example.span_id}"
-    return f"{ids} ({trace_link(example, jaeger_url)})" if jaeger_url else ids
-
-
-def shown(rows: Sequence[_Row]) -> tuple[list[_Row], list[_Row]]:
-    """Split the rows into those to show and those of unknown keys that are too many."""
-    return heaviest(rows, lambda row: not row.known_key, _calls_of)
-
-
-def _calls_of(row: _Row) -> int:
-    return row.calls if isinstance(row, Row) else row.reference_calls or row.subject_calls
+def place(trace: Trace) -> str:
+    """Return where a trace is: the ids of its span, and the link to Jaeger if there is one."""
+    address = f" ({trace.address})" if trace.address else ""
+    return f"trace {trace.trace_id} span {trace.span_id}{address}"
 
 
 def left_then_right(columns: int, numbers: int) -> list[str]:

@@ -9,9 +9,10 @@ from msgspec import Struct
 
 from etcd_coverage.comparing import compare
 from etcd_coverage.comparing.compare import ComparedRow, Comparison, Shape
-from etcd_coverage.judging.usage import Row, Usage
+from etcd_coverage.judging.usage import Quality, Row, Usage
 from etcd_coverage.reference import GRPC_METHODS
-from etcd_coverage.reports import terminal
+from etcd_coverage.reports.figures import heaviest
+from etcd_coverage.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -20,6 +21,8 @@ HEAT = (1, 10, 100, 1000, 10_000)
 """From how many calls on a cell of the heat map has the levels 1 to 5."""
 
 EXPECTED = "as expected"
+_Row = TypeVar("_Row", Row, ComparedRow)
+
 NO_KEY = "(no key)"
 UNKNOWN_KEYS = "(unknown keys)"
 
@@ -45,9 +48,10 @@ class Report(Struct, frozen=True, kw_only=True):
         usage = self.usages[name]
         if usage.error is not None:
             return "not judged"
+        failures = self.gate_failures.get(name, [])
         faults = [
-            _counted(len(usage.findings), "finding"),
-            _counted(len(self.gate_failures.get(name, [])), "failed gate"),
+            counted(len(usage.findings), "finding") if usage.findings else "",
+            counted(len(failures), "failed gate") if failures else "",
         ]
         return ", ".join(filter(None, faults)) or EXPECTED
 
@@ -129,15 +133,35 @@ def missing_shapes(comparison: Comparison) -> dict[Shape, int]:
     return compare.missing_shapes(comparison.rows, comparison.rows)
 
 
+def split_rows(rows: Sequence[_Row]) -> tuple[list[_Row], list[_Row]]:
+    """Split the rows into those to show and those of unknown keys that are too many."""
+    return heaviest(rows, lambda row: not row.known_key, _calls_of)
+
+
+def _calls_of(row: _Row) -> int:
+    return row.calls if isinstance(row, Row) else row.reference_calls or row.subject_calls
+
+
+def methods_by_calls(usage: Usage) -> tuple[list[tuple[str, int]], list[tuple[str, int]]]:
+    """Return gRPC methods with their server spans, the most called first, and the unexpected ones that are too many."""
+    ordered = sorted(usage.calls.items(), key=lambda item: (-item[1], item[0]))
+    known = {method.name for method in GRPC_METHODS}
+    return heaviest(ordered, lambda item: item[0] not in known, lambda item: item[1])
+
+
+def quality_line(quality: Quality) -> str:
+    """Return one line that says how complete the dump is."""
+    without_call = f"{quality.grpc_spans_without_call} gRPC spans without call"
+    if quality.failed_without_call:
+        without_call += f" ({quality.failed_without_call} failed)"
+    return (
+        f"{quality.spans} spans, {quality.traces} traces, {quality.skipped_spans} skipped, "
+        f"{quality.duplicate_spans} duplicates, {quality.calls_without_parent} calls without parent, {without_call}"
+    )
+
+
 def by_method(rows: Sequence[_Row]) -> Iterator[tuple[str, list[_Row], list[_Row]]]:
     """Yield each gRPC method with its rows to show and those that are too many."""
     for method in dict.fromkeys(row.grpc_method for row in rows):
-        shown, left_out = terminal.shown([row for row in rows if row.grpc_method == method])
+        shown, left_out = split_rows([row for row in rows if row.grpc_method == method])
         yield method, shown, left_out
-
-
-_Row = TypeVar("_Row", Row, ComparedRow)
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}{'s' * (number != 1)}" if number else ""

@@ -26,7 +26,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # Here, since pytest does not find pyproject.toml if --testdata is all that it is given.
     config.addinivalue_line("markers", "integration: drives real servers on loopback; run by make integration")
     config.addinivalue_line(
-        "markers", "parity: compares with etcd's Go tests, not yet equal on all mutants; run by make parity"
+        "markers", "parity: malformed values that etcd's Go tests refuse, not yet all refused here; run by make parity"
     )
     config.stash[UNREADABLE] = set()
     try:

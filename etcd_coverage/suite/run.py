@@ -13,6 +13,7 @@ from etcd_coverage.judging import usage
 from etcd_coverage.releases import release_of
 from etcd_coverage.reports import comparison as comparison_text
 from etcd_coverage.reports import terminal as tables
+from etcd_coverage.reports.view import quality_line
 from etcd_coverage.text import escape
 
 if TYPE_CHECKING:
@@ -89,9 +90,9 @@ class Run:
                 yield "section", f"etcd coverage: {name}"
                 for title, table in tables.tables(one):
                     yield "line", f"{title}\n{table}\n"
-                yield "line", f"data quality: {tables.quality_line(one.quality)}"
+                yield "line", f"data quality: {quality_line(one.quality)}"
             elif verbosity == 0:
-                yield "line", f"{name}: {tables.quality_line(one.quality)}"
+                yield "line", f"{name}: {quality_line(one.quality)}"
             else:
                 continue
             for warning in one.quality.warnings():
