@@ -105,8 +105,8 @@ def test_gates_fail_once_with_everything_and_the_command_accepts_it(run: Run, py
     program, *rest = shlex.split(command)
     assert program == "etcd-coverage"
     accepted = pytester.run(sys.executable, "-m", "etcd_coverage", *rest)
-    # The dump has a finding of its own, a span without call.
-    accepted.assert_outcomes(passed=6, failed=1, skipped=1)
+    # The dump has findings of its own, a span without call and what that means for its quality.
+    accepted.assert_outcomes(passed=6, failed=2, skipped=1)
     assert f"{reference}: left as they were: good.json, other.json" in accepted.outlines
     after = json.loads(reference.read_text())["dumps"]
     assert {name for name in after if after[name] != before[name]} == {"lost.json"}
@@ -123,7 +123,7 @@ def test_saved_usages_are_judged_and_bad_ones_told(run: Run, pytester: pytest.Py
     (dumps / "dump.json").write_text(json.dumps(etcd(odd)))
     result = run("-v", "-rs", f"--reference={dumps}/one.json", "--usage-json=usage.json", "--fail-on-missing")
     # 3 usages and the dump, two of them with the odd key, beside one that is none; all but the reference compared.
-    result.assert_outcomes(passed=7 + 6 + 7 + 6 + 3, failed=1 + 1 + 1, skipped=6 + 1)
+    result.assert_outcomes(passed=8 + 7 + 8 + 7 + 3, failed=1 + 1 + 1, skipped=7 + 1)
     lines = result.outlines
     assert "  both.json::good.json: 0.0 MB, a saved usage" in [line.replace("0.1 MB", "0.0 MB") for line in lines]
     assert lines.count("New key pattern detected: k") == 2

@@ -54,6 +54,17 @@ def test_saved_json_is_the_documented_format(tmp_path: Path) -> None:
         "calls_without_parent": 0,
         "grpc_spans_without_call": 0,
         "failed_without_call": 0,
+        "traces_limit": None,
+        "likely_apiserver": "",
+        "orphan": None,
+        "lost_calls": {},
+        "skipped_grpc_spans": 0,
+        "skipped_unexpected": {},
+        "dropped_attributes": None,
+        "dropped_events": None,
+        "text_arguments": {},
+        "overwritten_servers": None,
+        "doubled_servers": None,
     }
     assert saved["format"] == 1
     assert list(saved["dumps"]) == ["a.json", "z.json"]
