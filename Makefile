@@ -12,17 +12,18 @@ help:  ## list the targets
 	@sed -nE 's/^([a-z0-9-]+):.*## (.*)/\1: \2/p' Makefile
 
 coverage: $(VENV)  ## judge every dump in testdata/ and print its tables
-	$(BIN)/pytest -v -k TestInterfaceUse tests/test_interface_use.py --require-dumps $(ARGS)
+	$(BIN)/etcd-coverage -v --require-dumps $(ARGS)
 
 test: $(VENV)  ## run every test that needs no server
-	$(BIN)/pytest -n auto -m "not integration" tests meta_tests $(ARGS)
+	$(BIN)/pytest -W error -n auto -m "not integration" tests meta_tests $(ARGS)
 
 integration: $(VENV) tools  ## run the tests that drive real servers
-	$(BIN)/pytest -m "integration and not parity" tests meta_tests
+	$(BIN)/pytest -W error -m "integration and not parity" tests meta_tests
 
 docs: $(VENV)  ## write the lists in the documents that follow the code
-	$(COG) -r README.md
+	$(COG) -r $(WITH_LISTS)
 
+WITH_LISTS = README.md docs/coverage.md
 COG = $(BIN)/cog -I . --verbosity=1
 
 check: $(VENV)  ## lint, format, types, shell scripts, and lists in the documents
@@ -30,10 +31,9 @@ check: $(VENV)  ## lint, format, types, shell scripts, and lists in the document
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/shellcheck -x $(SHELL_SCRIPTS)
-	$(COG) --check --check-fail-msg='run: make docs' README.md
+	$(COG) --check --check-fail-msg='run: make docs' $(WITH_LISTS)
 
-# Judges one dump, $$dump.
-JUDGE = $(BIN)/pytest -v --require-dumps --testdata "$$(dirname "$$dump")" -k "TestInterfaceUse and [$$(basename "$$dump")"
+JUDGE = $(BIN)/etcd-coverage -v "$$dump"
 
 # By another name, lest make -n build etcd.
 SUBMAKE = $(MAKE)
@@ -84,7 +84,7 @@ parity: $(VENV) $(TOOLS)/go_original.test  ## compare with etcd's Go tests, figu
 
 usages: $(VENV)  ## save the usages of the demo dumps again
 	@for dump in testdata/kubernetes-1.[0-9][0-9].json.gz; do name=$$(basename "$$dump"); \
-	$(BIN)/pytest -q -k "TestInterfaceUse and [$$name" tests/test_interface_use.py --usage-json="usage/$${name%.gz}" || exit 1; \
+	$(BIN)/etcd-coverage -q "$$dump" --usage-json="usage/$${name%.gz}" || exit 1; \
 	done
 
 wheels: $(VENV)  ## try the wheel on every Python that is here, each in an empty environment
