@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from typing import TYPE_CHECKING
 
@@ -131,6 +132,18 @@ def test_dump_without_calls_is_one_error(tmp_path: Path, content: dict[str, obje
     assert told in judged.error
     assert judged.error.startswith(f"{tmp_path}/dump.json: ")
     assert judged.findings == []
+
+
+@pytest.mark.parametrize("collects", [True, False])
+@pytest.mark.parametrize("content", [etcd(complete()), "{}"], ids=["dump", "no dump"])
+def test_garbage_collection_is_as_it_was(tmp_path: Path, collects: bool, content: dict[str, object] | str) -> None:
+    path = write(tmp_path / "dump.json", content)
+    try:
+        (gc.enable if collects else gc.disable)()
+        judge(path)
+        assert gc.isenabled() is collects
+    finally:
+        gc.enable()
 
 
 def test_quality_is_told_of_a_dump_that_could_not_be_judged(tmp_path: Path) -> None:

@@ -1,8 +1,7 @@
 """Changes the source in small ways, one at a time, and reports each change that no test notices.
 
-``python tools/mutants.py [--most N] [MODULE...]``: N changes of each module of judging/, comparing/ and dumps/, or of
-the modules named, drawn with a fixed seed. A change is tried on a copy of the project, by the tests that run the changed
-line.
+``python tools/mutants.py [--most N] [MODULE...]`` tries N changes of each module of judging/, comparing/, dumps/, or of
+the modules named, drawn with a fixed seed: on a copy of the project, by the tests that run the changed line.
 """
 
 from __future__ import annotations
