@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from etcd_coverage.dumps import files, spelling
+from etcd_coverage.dumps import files, otlp_json, spelling
 from etcd_coverage.dumps.error import DumpError
 from etcd_coverage.dumps.kinds import read_dump
 from etcd_coverage.judging.judge import judge
@@ -680,3 +680,13 @@ def _with_number(attribute: str, field: str = "") -> bytes:
     named = '{"attributes": [{"key": "service.name", "value": {"stringValue": "etcd"}}]}'
     inside = f'{{"resource": {named}, "scopeSpans": [{{"spans": [{server}, {child}]}}]}}'
     return f'{{"result": {{"resourceSpans": [{inside}]}}}}'.encode()
+
+
+def test_resources_that_alternate_are_read_once_each(tmp_path: Path) -> None:
+    """Counted, since nothing else shows: a dump has a resource for nearly every trace, of two services."""
+    resources = [resource([span(f"{at:016x}")], service) for at in range(1, 51) for service in ("etcd", "apiserver")]
+    otlp_json._service_name.cache_clear()
+    assert [one.service_name for one in read_dump(write(tmp_path / "dump.json", dump(*resources)))] == [
+        "etcd", "apiserver",
+    ] * 50  # fmt: skip
+    assert otlp_json._service_name.cache_info().misses == 2
