@@ -67,11 +67,12 @@ class Change(NamedTuple):
 
 
 class Mutant(NamedTuple):
-    """One change: where, what, and the module's source with it."""
+    """One change: where, what, and the module's source without it and with it."""
 
     path: Path
     line: int
     text: str
+    original: str
     source: str
 
 
@@ -137,7 +138,8 @@ def _is_docstring(statement: ast.stmt) -> bool:
 
 def mutants(path: Path) -> list[Mutant]:
     """Return every change of the module."""
-    tree = ast.parse(path.read_text())
+    original = path.read_text()
+    tree = ast.parse(original)
     skipped = set()
     for node in ast.walk(tree):
         parts = [getattr(node, "annotation", None), getattr(node, "returns", None)]
@@ -154,7 +156,7 @@ def mutants(path: Path) -> list[Mutant]:
             changed = copy.deepcopy(tree)
             change.make(next(inner for at, inner in enumerate(ast.walk(changed)) if at == number))
             line = getattr(node, "lineno", line)
-            found.append(Mutant(path, line, change.text, ast.unparse(ast.fix_missing_locations(changed))))
+            found.append(Mutant(path, line, change.text, original, ast.unparse(ast.fix_missing_locations(changed))))
     return found
 
 
@@ -227,7 +229,7 @@ def survivors(tried: list[Mutant], projects: list[Path]) -> Iterator[Mutant]:
         child, status = os.wait()
         mutant, project = running.pop(child)
         name = str(mutant.path.relative_to(ROOT))
-        _write(project / name, mutant.path.read_text())
+        _write(project / name, mutant.original)
         free.append(project)
         if status == 0:
             yield mutant
