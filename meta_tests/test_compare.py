@@ -15,7 +15,6 @@ from etcd_coverage.comparing.compare import (
     example_of,
     left_out,
     missing_shapes,
-    percent_text,
     shape_coverage,
     shape_text,
 )
@@ -111,24 +110,6 @@ def test_nothing_covers_nothing() -> None:
     found = compare(Usage(), usage(row(1)))
     assert (found.shape_coverage.reference, found.shape_coverage.percent_of_calls, len(found.rows)) == (0, 0, 1)
     assert compare(usage(row(1)), Usage()).shape_coverage.percent_of_calls == 0
-
-
-@pytest.mark.parametrize(
-    ("percent", "text"),
-    [
-        (0.0, "0.00%"),
-        (100.0, "100.00%"),
-        (58, "58.00%"),
-        (100 * 29 / 50, "58.00%"),
-        (0.29, "0.29%"),
-        (200 / 3, "66.66%"),
-        (100 * 2936 / 2996, "97.99%"),
-        (99.9999999999, "99.99%"),
-        (0.00001, "0.01%"),
-    ],
-)
-def test_percentage_that_is_shown_was_reached(percent: float, text: str) -> None:
-    assert percent_text(percent) == text
 
 
 def test_example_is_of_the_same_row() -> None:

@@ -131,8 +131,8 @@ def page(browser: webdriver.Chrome, tmp_path: Path) -> Page:
     return Page(browser, tmp_path / "html.html", compared())
 
 
-ROWS = "#dump-1-rows-table"
-SIDE_BY_SIDE = "#dump-2-compared-table"
+ROWS = "#dump-2-rows-table"
+SIDE_BY_SIDE = "#dump-1-compared-table"
 
 
 def test_sorts_by_a_header_and_says_so(page: Page) -> None:
@@ -158,7 +158,7 @@ def test_two_rows_of_headers_sort_their_own_columns(page: Page) -> None:
 
 
 def test_filters_and_sorts_by_keyboard(page: Page) -> None:
-    form = "form[data-table=dump-1-rows-table]"
+    form = "form[data-table=dump-2-rows-table]"
     for _ in range(100):
         page.press(Keys.TAB)
         if page.script(f"return document.activeElement === document.querySelector('{form} input')"):
@@ -186,9 +186,9 @@ def test_filters_and_sorts_by_keyboard(page: Page) -> None:
 
 def test_filters_by_status(page: Page) -> None:
     # Keys, because Selenium's Select fires other events than a user's choice does.
-    page.find("form[data-table=dump-2-compared-table] [data-field=status]").send_keys("missing")
+    page.find("form[data-table=dump-1-compared-table] [data-field=status]").send_keys("missing")
     assert page.column(SIDE_BY_SIDE, 0) == ["missing"] * 3
-    page.find("form[data-table=dump-2-compared-table] [data-field=method]").send_keys("KV/T")
+    page.find("form[data-table=dump-1-compared-table] [data-field=method]").send_keys("KV/T")
     assert page.column(SIDE_BY_SIDE, 2) == ["OptimisticPut"]
 
 

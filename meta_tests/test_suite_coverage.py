@@ -73,8 +73,8 @@ def test_gates_fail_once_with_everything_and_the_command_accepts_it(run: Run, py
     assert lines[start + 1 : start + 14] == [
         "--min-coverage=100: 80.00% of the reference's calls are covered (4 of 5 rows, 4 of 5 calls)",
         "--min-shape-coverage=99.5: 80.00% of the reference's calls are covered (4 of 5 call shapes, 4 of 5 calls)",
-        "--fail-on-missing: 1 row (1 calls) of the reference not seen",
-        "--fail-on-new: 1 row (1 calls) that the reference does not have",
+        "--fail-on-missing: 1 row (1 call) of the reference not seen",
+        "--fail-on-new: 1 row (1 call) that the reference does not have",
         "missing call shapes, the heaviest first:",
         "    KV/Compact Compact(rev,physical): 1 call",
         "missing rows, the heaviest first:",
