@@ -6,43 +6,21 @@ import base64
 import hashlib
 from itertools import pairwise
 from typing import TYPE_CHECKING
-from xml.etree import ElementTree
 
-import html5lib
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from markdown_it import MarkdownIt
 
 from etcd_coverage.judging.usage import Finding, Lease, Usage
 from etcd_coverage.reports import heat, html, junit, markdown, write
 from etcd_coverage.reports.heat import Cell, HeatMap
 from etcd_coverage.reports.view import Report
 from meta_tests.builder import COMPACT, RANGE, TXN
+from meta_tests.report_parsers import MARKDOWN, markdown_tables, parsed, table_of
 from meta_tests.reports import EXPECTED, HOSTILE, LIST, NAME, SUBJECT, compared, hostile, row_of
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-Element = ElementTree.Element
-
-
-def parsed(text: str) -> Element:
-    """Return the page's root; every error that the HTML standard knows fails."""
-    root = html5lib.HTMLParser(strict=True, namespaceHTMLElements=False).parse(text)
-    assert isinstance(root, ElementTree.Element)
-    return root
-
-
-def text_of(element: Element) -> str:
-    return " ".join("".join(element.itertext()).split())
-
-
-def table_of(root: Element, label: str, dump: int = 0) -> list[list[str]]:
-    """Return the texts of the cells of the table under the heading with the text, of the dump of that number."""
-    heading = [one for one in root.iter() if one.tag in ("h2", "h3", "h4") and text_of(one) == label][dump]
-    table = next(one for one in root.iter("table") if one.get("aria-labelledby") == heading.get("id"))
-    return [[text_of(cell) for cell in line if cell.tag in ("td", "th")] for line in table.iter("tr")]
 
 
 def no_hostile_dump() -> Report:
@@ -261,26 +239,6 @@ def test_coverage_map() -> None:
             ("(no key)", [None, None, None, None, None, Cell(1, 1, "missing")]),
         ],
     )
-
-
-MARKDOWN = MarkdownIt("commonmark").enable("table")
-
-
-def markdown_tables(text: str) -> list[list[list[str]]]:
-    """Return the texts of the cells of each table; code and entities are read, no other markup may be there."""
-    found: list[list[list[str]]] = []
-    for token in MARKDOWN.parse(text):
-        if token.type == "table_open":
-            found.append([])
-        elif token.type == "tr_open":
-            found[-1].append([])
-        elif token.type in ("th_open", "td_open"):
-            found[-1][-1].append("")
-        elif token.type == "inline" and token.level >= 4 and found:
-            found[-1][-1][-1] = "".join(
-                one.content for one in token.children or () if one.type in ("text", "code_inline", "text_special")
-            )
-    return found
 
 
 def test_markdown_tells_the_numbers() -> None:
