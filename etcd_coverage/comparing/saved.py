@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import msgspec.structs
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from etcd_coverage.atomic import write_atomically
@@ -20,7 +21,7 @@ from etcd_coverage.dumps.error import DumpError
 from etcd_coverage.judging.classify import with_known_keys
 from etcd_coverage.judging.judge import judge
 from etcd_coverage.judging.usage import Quality, Usage
-from etcd_coverage.text import escape, shorten
+from etcd_coverage.text import escape, shorten, shorten_middle
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,6 +31,10 @@ FORMAT = 1
 
 SEPARATOR = "::"
 """Between a file and the name of a usage in it, as pytest writes a file and a test in it."""
+
+
+MESSAGE_WIDTH = 300
+"""How many characters of a finding's message are saved and shown; the rows hold keys as they are."""
 
 
 class Source(Struct, frozen=True):
@@ -269,7 +274,7 @@ def update(path: Path, judged: dict[str, Usage], reference: Reference | None = N
     its usages compares with it. The file is replaced at once, never half written.
     """
     earlier = load(path) if _is_used(path) else {}
-    written = {name: one for name, one in judged.items() if one.error is None or name not in earlier}
+    written = {name: _limited(one) for name, one in judged.items() if one.error is None or name not in earlier}
     usages = dict(sorted((earlier | written).items()))
     against: Against | UnsetType = UNSET
     if reference is not None:
@@ -281,6 +286,14 @@ def update(path: Path, judged: dict[str, Usage], reference: Reference | None = N
         against = Against(reference=reference.name, subjects=subjects)
     write_atomically(path, _encoded(path.resolve(), _File(format=FORMAT, dumps=usages, comparison=against)))
     return Saved(written=sorted(written), kept=[name for name in usages if name not in written])
+
+
+def _limited(usage: Usage) -> Usage:
+    findings = [
+        msgspec.structs.replace(finding, message=shorten_middle(finding.message, MESSAGE_WIDTH))
+        for finding in usage.findings
+    ]
+    return msgspec.structs.replace(usage, findings=findings)
 
 
 def _is_used(path: Path) -> bool:

@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
+from etcd_coverage.comparing.saved import MESSAGE_WIDTH
 from etcd_coverage.text import percent, printable, shorten, shorten_middle
 
 if TYPE_CHECKING:
@@ -19,9 +20,6 @@ MOST_SHOWN = 20
 
 KEY_WIDTH = 100
 """How many characters of a key or a name are shown."""
-
-MESSAGE_WIDTH = 300
-"""How many characters of a message are shown."""
 
 ERROR_WIDTH = 2000
 """How many characters of a dump's error are shown: it ends with what to do."""

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from etcd_coverage.comparing.saved import MESSAGE_WIDTH
 from etcd_coverage.reference import short_name
 from etcd_coverage.reports import comparison_view, heat, view
-from etcd_coverage.reports.figures import ERROR_WIDTH, KEY_WIDTH, MESSAGE_WIDTH, key_text, trace_of
+from etcd_coverage.reports.figures import ERROR_WIDTH, KEY_WIDTH, key_text, trace_of
 from etcd_coverage.reports.grouped_findings import grouped
 from etcd_coverage.text import printable, shorten_middle
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from etcd_coverage.comparing.compare import NEW, shape_text
+from etcd_coverage.comparing.saved import MESSAGE_WIDTH
 from etcd_coverage.reference import short_name
 from etcd_coverage.reports.comparison_view import compared_tables, coverage_share, coverage_text, missing_shapes
-from etcd_coverage.reports.figures import ERROR_WIDTH, KEY_WIDTH, MESSAGE_WIDTH
+from etcd_coverage.reports.figures import ERROR_WIDTH, KEY_WIDTH
 from etcd_coverage.reports.grouped_findings import grouped
 from etcd_coverage.reports.view import calls_table, leases_table, method_tables, quality_line
 from etcd_coverage.text import counted, printable, shorten_middle
