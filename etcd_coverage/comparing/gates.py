@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from etcd_coverage.comparing import compare
-from etcd_coverage.comparing.compare import MISSING, NEW, ComparedRow, Shape
+from etcd_coverage.comparing.compare import MISSING, NEW, ComparedRow, Coverage, Shape
 from etcd_coverage.judging.usage import TRACE_LIMITS
 from etcd_coverage.reference import GRPC_METHODS, GRPC_PREFIX, short_name
 from etcd_coverage.text import counted, escape, percent
@@ -16,7 +16,7 @@ from etcd_coverage.text import counted, escape, percent
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from etcd_coverage.comparing.compare import Comparison, Coverage
+    from etcd_coverage.comparing.compare import Comparison
     from etcd_coverage.comparing.known_gaps import KnownGap
     from etcd_coverage.judging.usage import Usage
 
@@ -46,10 +46,11 @@ class Outcome(Struct, frozen=True, kw_only=True):
 
     ``failures`` has a line for each gate that fails. What it failed for is listed in ``missing_rows``,
     ``missing_shapes`` and ``new_rows``, the heaviest first. ``excused`` are missing rows of known gaps, ``left_out``
-    those that were seen too seldom.
+    those that were seen too seldom. ``below`` has the coverage that is too low, by the name of the option.
     """
 
     failures: list[str] = []
+    below: dict[str, Coverage] = {}
     missing_rows: list[ComparedRow] = []
     missing_shapes: dict[Shape, int] = {}
     new_rows: list[ComparedRow] = []
@@ -80,14 +81,17 @@ def hold(subject: str, comparison: Comparison, gates: Gates, gaps: Sequence[Know
     failures = []
     listed = []
     shapes: dict[Shape, int] = {}
-    if gates.min_coverage is not None and (text := _below(compare.row_coverage(demanded), gates.min_coverage, "rows")):
+    below = {}
+    rows_covered, shapes_covered = compare.row_coverage(demanded), compare.shape_coverage(demanded, rows)
+    if gates.min_coverage is not None and (text := _below(rows_covered, gates.min_coverage, "rows")):
         failures.append(f"--min-coverage={gates.min_coverage:g}: {text}")
+        below["--min-coverage"] = rows_covered
         listed = missing
-    if gates.min_shape_coverage is not None:
-        coverage = compare.shape_coverage(demanded, rows)
-        if text := _below(coverage, gates.min_shape_coverage, "call shapes"):
-            failures.append(f"--min-shape-coverage={gates.min_shape_coverage:g}: {text}")
-            shapes = compare.missing_shapes(demanded, rows)
+    minimum = gates.min_shape_coverage
+    if minimum is not None and (text := _below(shapes_covered, minimum, "call shapes")):
+        failures.append(f"--min-shape-coverage={minimum:g}: {text}")
+        below["--min-shape-coverage"] = shapes_covered
+        shapes = compare.missing_shapes(demanded, rows)
     if gates.fail_on_missing and not demanded:
         failures.append(f"--fail-on-missing: the reference has {_NOTHING}")
     if gates.fail_on_missing and unexcused:
@@ -99,6 +103,7 @@ def hold(subject: str, comparison: Comparison, gates: Gates, gaps: Sequence[Know
         failures.append(f"--fail-on-new: {_count(new)} that the reference does not have")
     return Outcome(
         failures=failures,
+        below=below,
         missing_rows=listed,
         missing_shapes=shapes,
         new_rows=new if gates.fail_on_new else [],

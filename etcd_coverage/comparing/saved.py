@@ -5,10 +5,9 @@ from __future__ import annotations
 import codecs
 import gzip
 import re
-import shlex
 import zlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import msgspec.structs
@@ -22,9 +21,6 @@ from etcd_coverage.judging.classify import with_known_keys
 from etcd_coverage.judging.judge import judge
 from etcd_coverage.judging.usage import Quality, Usage
 from etcd_coverage.text import escape, shorten, shorten_middle
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 FORMAT = 1
 """Version of the JSON format."""
@@ -217,22 +213,6 @@ def _texts(value: Any) -> list[str]:
     if isinstance(value, (list, tuple)):
         return [text for part in value for text in _texts(part)]
     return []
-
-
-def accept_command(subject: str, reference: Source, command: Sequence[str]) -> str:
-    """Return the command that saves the subject's usage as the new reference.
-
-    That is the reference's own file if a usage of that name was saved there. Beside one of another name both would
-    stay, so it gets a file of its own. ``command`` judges the subject alone.
-    """
-    path = reference.path
-    own = is_saved(path) and subject in _load_named(path)
-    if not own:
-        folder = path.parent if is_saved(path) else Path("usage")
-        stem = re.sub(r"(\.json)?(\.gz)?$", "", subject.rpartition(SEPARATOR)[2])
-        path = (folder if folder.is_dir() else Path()) / f"{stem}.json"
-    saving = shlex.join([*command, f"--usage-json={path}"])
-    return saving if own else f"{saving}, then compare with --reference={shlex.quote(str(path))}"
 
 
 class Saved(Struct, frozen=True, kw_only=True):

@@ -43,8 +43,10 @@ def comparison_summary(comparison: Comparison, reference: Usage, subject: Usage)
 
 
 def comparison_notes(reference: Usage, subject: Usage) -> list[str]:
-    """Return what a comparison leaves out, a line each."""
+    """Return what a comparison leaves out and what makes it say little, a line each."""
     lines = []
+    if compare.is_same_dump(reference, subject):
+        lines.append("both are usages of the same dump: the comparison shows no change of Kubernetes or etcd")
     if rows := compare.left_out(reference):
         calls = sum(row.calls for row in rows)
         lines.append(
