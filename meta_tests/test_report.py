@@ -97,7 +97,7 @@ def test_page_tells_the_numbers() -> None:
         ["expected.json", "✓ as expected", "1.37", "1,545", "4", "", "", "3,100", "1,550"],
     ]
     assert table_of(root, "Calls by gRPC method", 1) == [
-        ["gRPC method", "calls", "of all calls"],
+        ["gRPC method", "calls", "% of all calls"],
         [RANGE, "1,512", "97.86%"],
         [TXN, "30", "1.94%"],
         ["etcdserverpb.Lease/LeaseGrant", "2", "0.13%"],
@@ -105,7 +105,7 @@ def test_page_tells_the_numbers() -> None:
         ["total", "1,545", "100.00%"],
     ]
     trace = "0123456789abcdef0123456789abcdef"
-    headers = ["gRPC method", "call pattern", "key pattern", "args", "contract", "calls", "of the method\u2019s"]
+    headers = ["gRPC method", "call pattern", "key pattern", "args", "contract", "calls", "% of method"]
     assert table_of(root, "Call patterns by key pattern", 1) == [
         [*headers, "example trace"],
         ["KV/Range", "List", LIST, "limit rangeEnd", "0.00%", "12", "0.79%", trace],

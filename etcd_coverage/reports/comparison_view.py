@@ -88,6 +88,11 @@ def coverage_share(coverage: Coverage) -> Share:
     return Share(coverage.covered_calls, coverage.reference_calls)
 
 
+def number_share(coverage: Coverage) -> Share:
+    """Return the call shapes or rows that are covered, as a share of all of the reference's, whatever their calls."""
+    return Share(coverage.covered, coverage.reference)
+
+
 def coverage_text(coverage: Coverage) -> str:
     """Return how much is covered: "13 of 16, 98.21% of the reference's calls"."""
     return f"{coverage.covered} of {coverage.reference}, {coverage_share(coverage).percent} of the reference's calls"

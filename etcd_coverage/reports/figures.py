@@ -28,7 +28,7 @@ _Item = TypeVar("_Item")
 
 
 class Share(Struct, frozen=True):
-    """Calls, and the number of calls that they are a part of."""
+    """Calls (or other things), and the number of those that they are a part of."""
 
     calls: int
     of: int

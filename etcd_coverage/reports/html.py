@@ -45,8 +45,8 @@ def _digest(text: str) -> str:
 
 
 def _breakable(text: str, width: int = KEY_WIDTH) -> Markup:
-    """Cut the text to the width, and allow it to go on in the next line within keys and lists of args."""
-    return Markup("<wbr>").join(re.split("(?<=[/,(])", shorten_middle(printable(text), width)))
+    """Cut the text to the width, and allow it to go on in the next line within keys, names and lists of args."""
+    return Markup("<wbr>").join(re.split(r"(?<=[/,(])|(?=\.)", shorten_middle(printable(text), width)))
 
 
 def _finalize(value: object) -> object:
