@@ -172,7 +172,7 @@ def test_known_gap_excuses_its_rows_from_fail_on_missing_alone() -> None:
     assert (names(outcome.missing_rows), names(outcome.excused)) == (MISSING[1:], MISSING[:1])
 
 
-def test_gap_that_matches_nothing_is_told_once_all_its_dumps_were_compared() -> None:
+def test_gap_that_matches_nothing_is_reported_once_all_its_dumps_were_compared() -> None:
     known = [
         gap("Get()", key_patterns=(PODS, "/registry/health")),
         gap("List(limit)"),

@@ -79,7 +79,7 @@ def test_hostile_text_is_nothing_but_text() -> None:
     assert messages == list(HOSTILE.values())
 
 
-def test_page_tells_the_numbers() -> None:
+def test_page_shows_the_numbers() -> None:
     root = parsed(html.html(compared()))
     assert table_of(root, "Overview") == [
         ["dump", "verdict", "Kubernetes", "calls", "rows", "shapes covered", "rows covered", "spans", "traces"],
@@ -241,7 +241,7 @@ def test_coverage_map() -> None:
     )
 
 
-def test_markdown_tells_the_numbers() -> None:
+def test_markdown_shows_the_numbers() -> None:
     overview, findings, missing, side_by_side, _, _, calls, rows, leases = markdown_tables(
         markdown.markdown(compared())
     )

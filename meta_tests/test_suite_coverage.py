@@ -149,7 +149,7 @@ def test_subject_that_imitates_the_reference_is_never_its_own(run: Run, pytester
     assert again.ret == 0
 
 
-def test_saved_usages_are_judged_and_bad_ones_told(run: Run, pytester: pytest.Pytester) -> None:
+def test_saved_usages_are_judged_and_bad_ones_reported(run: Run, pytester: pytest.Pytester) -> None:
     dumps = pytester.path / "dumps"
     odd = [*complete(), *call(8, RANGE, GET | {"range_begin": "k"})]
     save(dumps / "both.json", good=complete(), odd=odd)
@@ -175,7 +175,7 @@ def test_saved_usages_are_judged_and_bad_ones_told(run: Run, pytester: pytest.Py
     assert sorted(written) == ["both.json::good.json", "both.json::odd.json", "dump.json", "newer.json", "one.json"]
 
 
-def test_what_gates_leave_out_is_told(run: Run, pytester: pytest.Pytester) -> None:
+def test_what_gates_leave_out_is_reported(run: Run, pytester: pytest.Pytester) -> None:
     dumps = pytester.path / "dumps"
     write(
         dumps / "reference.json",
@@ -252,7 +252,7 @@ def test_nothing_to_compare_is_a_skip_with_its_reason(run: Run, pytester: pytest
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "expected"),
     [
         (["--fail-on-new"], "gates need a --reference: a dump or a saved usage to compare with"),
         (["--gate-methods=KV/Txn"], "gates need a --reference*"),
@@ -272,13 +272,15 @@ def test_nothing_to_compare_is_a_skip_with_its_reason(run: Run, pytester: pytest
         (["--min-calls=0"], "*argument --min-calls: '0' is not a number of calls, 1 or more"),
         (["--gate-methods=KV/Put"], "*argument --gate-methods: 'KV/Put' is no method with call patterns: KV/Range*"),
     ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "told",
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "expected",
 )  # fmt: skip
-def test_wrong_option_is_told_in_one_line(run: Run, pytester: pytest.Pytester, options: list[str], told: str) -> None:
+def test_wrong_option_is_reported_in_one_line(
+    run: Run, pytester: pytest.Pytester, options: list[str], expected: str
+) -> None:
     write(pytester.path / "dumps" / "a.json", etcd(complete()))
     save(pytester.path / "both.json", a=complete(), b=complete())
     (pytester.path / "newer.json").write_text('{"format": 2}')
     result = run(*options)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([told if told.startswith("*") else f"ERROR: {told}"])
+    result.stderr.fnmatch_lines([expected if expected.startswith("*") else f"ERROR: {expected}"])
     assert "Traceback" not in result.stderr.str()

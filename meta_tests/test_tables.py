@@ -157,7 +157,7 @@ def test_quality_line() -> None:
     assert view.quality_line(quality) == f"{line} (2 failed)"
 
 
-def test_failure_tells_all_findings_with_examples_and_what_to_do() -> None:
+def test_failure_reports_all_findings_with_examples_and_what_to_do() -> None:
     example = Example("a b/c", "0c")
     findings = [
         Finding(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def imitates(subject: Usage, reference: Usage) -> bool:
-    """Tell whether the subject is no dump of Kubernetes, as the reference is: it has no traces of an apiserver."""
+    """Return whether the subject is no dump of Kubernetes, as the reference is: it has no traces of an apiserver."""
     return reference.quality.apiserver_traces > 0 and not subject.quality.apiserver_traces
 
 

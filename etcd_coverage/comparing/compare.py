@@ -100,13 +100,13 @@ def compare(reference: Usage, subject: Usage) -> Comparison:
 
 
 def is_same_dump(reference: Usage, subject: Usage) -> bool:
-    """Tell whether both are usages of one dump: their rows have the same examples."""
+    """Return whether both are usages of one dump: their rows have the same examples."""
     examples = [{row.example for row in usage.rows if row.example is not None} for usage in (reference, subject)]
     return examples[0] == examples[1] != set()
 
 
 def is_known(row: Row) -> bool:
-    """Tell whether the row has a call pattern and a known key pattern, so that it can be demanded of others."""
+    """Return whether the row has a call pattern and a known key pattern, so that it can be demanded of others."""
     return bool(row.call_pattern) and row.known_key
 
 

@@ -1,4 +1,4 @@
-"""Usages as files: told from dumps, loaded, brought up to date; see docs/usage-format.md."""
+"""Usages as files: recognised, loaded, brought up to date; see docs/usage-format.md."""
 
 from __future__ import annotations
 
@@ -250,7 +250,7 @@ def check_target(path: Path) -> None:
 def update(path: Path, judged: dict[str, Usage], reference: Reference | None = None) -> Saved:
     """Write the usages that were judged to the file, and leave all others that it holds as they are.
 
-    A usage that is there stays also if its dump could not be judged now. With a reference, the file tells how each of
+    A usage that is there stays also if its dump could not be judged now. With a reference, the file says how each of
     its usages compares with it. The file is replaced at once, never half written.
     """
     earlier = load(path) if _is_used(path) else {}

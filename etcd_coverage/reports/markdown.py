@@ -79,7 +79,8 @@ def _overview(report: Report) -> str:
     rows = []
     for line in report.overview():
         coverages = [
-            f"{one.covered} of {one.reference} ({coverage_share(one).percent} of calls)" for one in line.coverages
+            f"{coverage.covered} of {coverage.reference} ({coverage_share(coverage).percent} of calls)"
+            for coverage in line.coverages
         ]
         rows.append(
             [

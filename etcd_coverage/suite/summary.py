@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from etcd_coverage.reports import comparison as comparison_text
-from etcd_coverage.reports import terminal as tables
+from etcd_coverage.reports import terminal
 from etcd_coverage.reports.layout import terminal_width
 from etcd_coverage.reports.view import quality_line
 from etcd_coverage.text import escape
@@ -32,7 +32,7 @@ def summary(run: Run, ledger: Ledger, verbosity: int) -> Iterator[tuple[str, str
         usage = judged[name]
         if name in with_tables:
             yield "section", f"etcd coverage: {name}"
-            for title, table in tables.tables(usage, terminal_width()):
+            for title, table in terminal.tables(usage, terminal_width()):
                 yield "line", f"{title}\n{table}\n"
             yield "line", f"data quality: {quality_line(usage.quality)}"
         elif verbosity == 0:
