@@ -4,8 +4,11 @@ This room promises: `judge.judge` returns how a dump used etcd as a `usage.Usage
 printed, and never raises for what a dump holds. Only `judge` opens a dump; the rest sees span values alone.
 
 - `usage`: the values, and the schema of saved usages
+- `server_spans`: what an etcd gRPC server span is
+- `losses`: what a dump lost or got twice
 - `span_maps`: spans by trace, gRPC spans and calls by method, transactions by lease
 - `contract`: the contract event above a call
+- `data_quality`: what makes a dump's numbers wrong, by limits
 - `findings`: what nobody expected, and what to do about it
 - `classify`: calls -> rows
 - `leases`: LeaseGrant calls -> leases by key pattern

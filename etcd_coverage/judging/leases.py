@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from etcd_coverage.attributes import get_int, get_str
 from etcd_coverage.judging.findings import LEASE_WITHOUT_ID, LEASE_WITHOUT_TTL, NEW_KEY_PATTERN, merged
-from etcd_coverage.judging.span_maps import example_of
+from etcd_coverage.judging.server_spans import example_of
 from etcd_coverage.judging.usage import Finding, Lease
 from etcd_coverage.text import escape
 
