@@ -106,6 +106,11 @@ def check_utf8(data: memoryview) -> None:
         raise DumpError(f"is not valid UTF-8: byte {data[at]:#04x} at offset {at}; {AGAIN}") from None
 
 
+def count(data: memoryview, byte: bytes) -> int:
+    """Return how often the byte is in the content."""
+    return sum(bytes(data[start : start + _CHUNK]).count(byte) for start in range(0, len(data), _CHUNK))
+
+
 def refuse_malformed(data: memoryview, message: str) -> NoReturn:
     """Raise the `DumpError` that says why ``data`` is no JSON, given the decoder's message."""
     for escaped in re.finditer(_ESCAPE, data):
