@@ -18,7 +18,7 @@ test: $(VENV)  ## run every test that needs no server
 	$(BIN)/pytest -n auto -m "not integration" tests meta_tests $(ARGS)
 
 integration: $(VENV) tools  ## run the tests that drive real servers
-	$(BIN)/pytest -m "integration and not parity" tests meta_tests
+	$(BIN)/pytest -m integration tests meta_tests
 
 docs: $(VENV)  ## write the lists in the documents that follow the code
 	$(COG) -r README.md

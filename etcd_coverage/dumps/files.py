@@ -99,6 +99,9 @@ def check_utf8(data: memoryview) -> None:
     try:
         while position < len(data):
             end = position + _CHUNK
+            if bytes(data[position:end]).isascii():
+                position = end
+                continue
             _, valid = codecs.utf_8_decode(data[position:end], "strict", end >= len(data))
             position += valid
     except UnicodeDecodeError as error:
@@ -106,9 +109,17 @@ def check_utf8(data: memoryview) -> None:
         raise DumpError(f"is not valid UTF-8: byte {data[at]:#04x} at offset {at}; {AGAIN}") from None
 
 
-def count(data: memoryview, byte: bytes) -> int:
-    """Return how often the byte is in the content."""
-    return sum(bytes(data[start : start + _CHUNK]).count(byte) for start in range(0, len(data), _CHUNK))
+def newlines(data: memoryview) -> int:
+    """Return how many newlines are in the content."""
+    found = 0
+    for start in range(0, len(data), _CHUNK):
+        chunk = bytes(data[start : start + _CHUNK])
+        # They are few, and then this is many times as fast as bytes.count.
+        at = chunk.find(b"\n")
+        while at >= 0:
+            found += 1
+            at = chunk.find(b"\n", at + 1)
+    return found
 
 
 def refuse_malformed(data: memoryview, message: str) -> NoReturn:

@@ -1,8 +1,8 @@
 """OTLP's ``ResourceSpans`` in JSON -> spans.
 
-Decoding is typed. The Structs have all fields of OTLP, those that nobody reads as they are spelled: what was decoded is
-encoded again, at a tenth of the cost, and where that is as long as the text, nothing in it was left out: no field came
-twice, and none has a name that OTLP does not know. Where it is shorter, `spelling.check_names` looks at every name.
+Decoding is typed. The Structs have all fields that Jaeger writes, those that nobody reads as they are spelled. What was
+decoded is encoded again, at a tenth of the cost of judging it: where that is as long as the text, nothing was left out,
+so that no field came twice and none is misspelled. Where it is shorter, `spelling.check_names` looks at every name.
 What the typed decoder refuses goes, resource by resource, to `otlp_spelled`.
 """
 
@@ -26,6 +26,7 @@ from etcd_coverage.dumps.spelling import (
     loads,
     one_line,
 )
+from etcd_coverage.text import quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -55,11 +56,6 @@ class JsonSpan(Span, gc=False, omit_defaults=True):
     flags: Raw = ABSENT
     start: Raw = msgspec.field(name="startTimeUnixNano", default=ABSENT)
     end: Raw = msgspec.field(name="endTimeUnixNano", default=ABSENT)
-    trace_state: Raw = msgspec.field(name="traceState", default=ABSENT)
-    links: Raw = ABSENT
-    dropped_attributes: Raw = msgspec.field(name="droppedAttributesCount", default=ABSENT)
-    dropped_events: Raw = msgspec.field(name="droppedEventsCount", default=ABSENT)
-    dropped_links: Raw = msgspec.field(name="droppedLinksCount", default=ABSENT)
     snake_trace_id: Refused = msgspec.field(name="trace_id", default=UNSET)
     snake_span_id: Refused = msgspec.field(name="span_id", default=UNSET)
     snake_parent_span_id: Refused = msgspec.field(name="parent_span_id", default=UNSET)
@@ -82,13 +78,14 @@ class JsonSpan(Span, gc=False, omit_defaults=True):
                     value = _plain_integer(value)
                 elif member == "doubleValue" and kind in (float, int):
                     value = None
-                elif (member, kind) not in _PLAIN:
-                    raise ValueError  # noqa: TRY301
+                elif (member, kind) not in _PLAIN and not (member == "intValue" and _is_int64(value)):
+                    raise ValueError
                 found.setdefault(pair.key, value)
         except (msgspec.ValidationError, ValueError, RecursionError):
             return _attributes_in_another_spelling(self)
-        if len(_encoder.encode(pairs)) != len(memoryview(raw)):
-            loads(bytes(raw), describe(self))
+        text = bytes(raw)
+        if b"\\u" in text or any(text.count(name) != len(pairs) for name in _OF_ATTRIBUTES):
+            loads(text, describe(self))
         return found
 
     def event_names(self) -> list[str]:
@@ -96,22 +93,19 @@ class JsonSpan(Span, gc=False, omit_defaults=True):
         if self.raw_events is NO_ITEMS:
             return []
         raw = bytes(self.raw_events)
-        where = describe(self)
-        events = _decode_part(raw, _events_decoder, f"{where}: events") or []
-        if raw.count(b'"name":') != len(events):
-            loads(raw, where)
-        return [event.name or "" for event in events]
+        try:
+            names = [event.name for event in _events_decoder.decode(raw)]
+        except (msgspec.ValidationError, RecursionError):
+            found = _decode_part(raw, _any_events_decoder, f"{describe(self)}: events")
+            names = [event.name or "" for event in found or []]
+        if b"\\u" in raw or raw.count(b'"name"') != len(names):
+            loads(raw, describe(self))
+        return names
 
     def failed(self) -> bool:
         """Return whether the span's status is an error."""
-        where = describe(self)
-        status = _decode_part(bytes(self.raw_status), _status_decoder, f"{where}: status")
-        if status is None:
-            return False
-        code = enum(bytes(status.code), STATUS_CODES)
-        if code is None:
-            raise unknown_form(f"{where}: the code of its status is {excerpt(bytes(status.code).decode())}")
-        return code == STATUS_ERROR
+        raw = bytes(self.raw_status)
+        return raw != b"{}" and _is_error(raw, self)
 
     def content(self) -> tuple[object, ...]:
         """Return what the suite reads of the span beside its ids, as it is spelled."""
@@ -159,6 +153,10 @@ class _Resource(Struct):
 
 
 class _Event(Struct, gc=False):
+    name: str = ""
+
+
+class _AnyEvent(Struct, gc=False):
     name: str | None = None
 
 
@@ -166,28 +164,38 @@ class _Status(Struct):
     code: Raw = Raw(b"0")
 
 
-_PLAIN = {("stringValue", str), ("boolValue", bool), ("intValue", int)}
+# What stands once in each attribute, unless a text is such a name, or letters of a name are escapes.
+_OF_ATTRIBUTES = (b'"key"', b'"value"', b'Value"')
+_PLAIN = {("stringValue", str), ("boolValue", bool)}
 _encoder = msgspec.json.Encoder()
 _resource_decoder = msgspec.json.Decoder(_Resource | None)
 _attributes_decoder = msgspec.json.Decoder(list[_KeyValue])
-_events_decoder = msgspec.json.Decoder(list[_Event] | None)
+_events_decoder = msgspec.json.Decoder(list[_Event])
+_any_events_decoder = msgspec.json.Decoder(list[_AnyEvent] | None)
 _status_decoder = msgspec.json.Decoder(_Status | None)
 
 
 def resources_of(decoded: Iterable[ResourceSpans], place: str = "resourceSpans") -> list[Resource]:
     """Return the resources with their spans, normalised, in order; errors name them ``place[number]``."""
-    return [resource_of(resource_spans, f"{place}[{number}]") for number, resource_spans in enumerate(decoded)]
+    resources = [_resource(one, f"{place}[{number}]") for number, one in enumerate(decoded)]
+    normalise_ids([span for resource in resources for span in resource.spans])
+    return resources
 
 
 def resource_of(resource_spans: ResourceSpans, where: str) -> Resource:
     """Return the resource with its spans, normalised; errors name it as ``where`` does."""
+    resource = _resource(resource_spans, where)
+    normalise_ids(resource.spans)
+    return resource
+
+
+def _resource(resource_spans: ResourceSpans, where: str) -> Resource:
     try:
         service = _service_name(bytes(resource_spans.resource))
     except DumpError as error:
         raise error.within(where) from None
-    spans: list[Span] = [span for scope in resource_spans.scope_spans for span in scope.spans]
-    normalise_ids(spans)
-    return Resource(service, spans, where)
+    scopes = resource_spans.scope_spans
+    return Resource(service, [span for scope in scopes for span in scope.spans], where)
 
 
 def size(decoded: object, buffer: bytearray) -> int:
@@ -220,11 +228,25 @@ def _service_name(resource: bytes) -> str | None:
     return None
 
 
+def _is_error(raw: bytes, span: JsonSpan) -> bool:
+    status = _decode_part(raw, _status_decoder, f"{describe(span)}: status")
+    if raw.count(b'"code"') > 1:
+        loads(raw, describe(span))
+    code = enum(bytes(status.code), STATUS_CODES) if status else 0
+    if code is None:
+        raise unknown_form(f"{describe(span)}: the code of its status is {quote(bytes(status.code).decode())}")
+    return code == STATUS_ERROR
+
+
+def _is_int64(value: object) -> bool:
+    return type(value) is int and -(2**63) <= value < 2**63
+
+
 def _plain_integer(text: str) -> int:
     """Return the integer that Jaeger wrote; ValueError for other spellings, and beyond 64 bits."""
     if len(text) <= 20 and text.isascii() and (digits := text.removeprefix("-")).isdecimal():
         number = int(text)
-        if -(2**63) <= number < 2**63 and (digits[0] != "0" or len(digits) == 1):
+        if _is_int64(number) and (digits[0] != "0" or len(digits) == 1):
             return number
     raise ValueError
 

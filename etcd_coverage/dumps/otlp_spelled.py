@@ -13,6 +13,7 @@ from etcd_coverage.dumps.otlp_json import (
     NO_ITEMS,
     NOTHING,
     JsonSpan,
+    Refused,
     ResourceSpans,
     ScopeSpans,
     list_of,
@@ -21,7 +22,7 @@ from etcd_coverage.dumps.otlp_json import (
 from etcd_coverage.dumps.spans import describe_ids
 from etcd_coverage.dumps.spelling import SPAN_KINDS, check_names, enum, excerpt, loads, one_line, spelled
 
-_Text = str | None | UnsetType
+_Text = str | UnsetType | None
 
 
 class _Span(Struct, gc=False, rename="camel"):
@@ -44,8 +45,10 @@ class _ScopeSpans(Struct, gc=False):
 
 class _ResourceSpans(Struct, gc=False, rename="camel"):
     resource: Raw = NOTHING
-    scope_spans: list[_ScopeSpans] | None | UnsetType = UNSET
-    snake_scope_spans: list[_ScopeSpans] | None | UnsetType = msgspec.field(name="scope_spans", default=UNSET)
+    scope_spans: list[_ScopeSpans] | UnsetType | None = UNSET
+    snake_scope_spans: list[_ScopeSpans] | UnsetType | None = msgspec.field(name="scope_spans", default=UNSET)
+    old_spans: Refused = msgspec.field(name="instrumentationLibrarySpans", default=UNSET)
+    snake_old_spans: Refused = msgspec.field(name="instrumentation_library_spans", default=UNSET)
 
 
 _decoder = msgspec.json.Decoder(ResourceSpans)

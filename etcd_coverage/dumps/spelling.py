@@ -29,9 +29,10 @@ STATUS_CODES = tuple(f"STATUS_CODE_{name}" for name in ("UNSET", "OK", "ERROR"))
 """Names of the status codes, by number."""
 
 _CAMEL_NAMES = (
-    "resourceSpans resource scopeSpans spans traceId spanId parentSpanId name kind attributes events status code key value "
-    "stringValue boolValue intValue doubleValue arrayValue kvlistValue bytesValue values"
-).split()
+    *("result", "error", "resourceSpans", "resource", "scopeSpans", "spans"),
+    *("traceId", "spanId", "parentSpanId", "name", "kind", "attributes", "events", "status", "code", "key", "value"),
+    *("stringValue", "boolValue", "intValue", "doubleValue", "arrayValue", "kvlistValue", "bytesValue", "values"),
+)
 
 
 def snake_case(name: str) -> str:
@@ -99,8 +100,8 @@ def _decimal(text: str) -> Decimal:
     try:
         return Decimal(text)
     except InvalidOperation:
-        # An exponent of more than 18 digits, https://docs.python.org/3/library/decimal.html#decimal.MAX_EMAX: too large,
-        # or too small, for every field that is no double.
+        # An exponent of more than 18 digits, https://docs.python.org/3/library/decimal.html#decimal.MAX_EMAX: too large
+        # or too small for every integer.
         return Decimal(f"{'-' * text.startswith('-')}1e{'-' * ('e-' in text.lower())}999999")
 
 
