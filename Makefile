@@ -22,6 +22,7 @@ integration: $(VENV) tools  ## run the tests that drive real servers
 
 docs: $(VENV)  ## write the lists in the documents that follow the code
 	$(COG) -r README.md
+	$(BIN)/python -m tools.docs
 
 COG = $(BIN)/cog -I . --verbosity=1
 
@@ -31,6 +32,7 @@ check: $(VENV)  ## lint, format, types, shell scripts, and lists in the document
 	$(BIN)/mypy
 	$(BIN)/shellcheck -x $(SHELL_SCRIPTS)
 	$(COG) --check --check-fail-msg='run: make docs' README.md
+	$(BIN)/python -m tools.docs --check
 
 # Judges one dump, $$dump.
 JUDGE = $(BIN)/pytest -v --require-dumps --testdata "$$(dirname "$$dump")" -k "TestInterfaceUse and [$$(basename "$$dump")"

@@ -426,7 +426,9 @@ def malform(mutant: Mutant) -> None:
                 for one in mutant.judged_calls()
                 if any(pair["key"] in KEY_ATTRIBUTES for pair in one.get("attributes", []))
             ]
-            mutant.random.choice(keyed)["events"] = mutant.random.choice(({}, "x", 1, [None], [1], ["x"], [{"name": 1}], [[]]))
+            mutant.random.choice(keyed)["events"] = mutant.random.choice(
+                ({}, "x", 1, [None], [1], ["x"], [{"name": 1}], [[]])
+            )
         case 4:
             call["attributes"] = mutant.random.choice(
                 ({}, "x", 1, [None], [1], ["x"], [{"key": 1}], [{"key": []}], [[]])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -39,8 +38,10 @@ def read_dump(path: Path) -> list[Resource]:
 
     Raises `DumpError` for anything that is not a whole dump. A dump without spans is no error here.
     """
-    data = content(path)
-    if bytes(data[:3]) == codecs.BOM_UTF8:
-        data = data[3:]
+    return read(content(path))
+
+
+def read(data: memoryview) -> list[Resource]:
+    """Return the resources of a dump's content, as `read_dump` does."""
     kind = next(kind for kind in KINDS if kind.is_kind(data))
     return kind.read(data)
