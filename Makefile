@@ -6,7 +6,7 @@ TOOLS := .tools/bin
 SHELL_SCRIPTS = .ci/run $(wildcard *.sh patches/kubernetes/*.sh tools/*/*.sh) $(wildcard meta_tests/doubles/*)
 
 .DEFAULT_GOAL := coverage
-.PHONY: help coverage test integration check docs wheels parity tools usages bench clean k8s-coverage robustness-coverage local-coverage
+.PHONY: help coverage test integration check docs wheels parity tools fuzz usages bench clean k8s-coverage robustness-coverage local-coverage
 
 help:  ## list the targets
 	@sed -nE 's/^([a-z0-9-]+):.*## (.*)/\1: \2/p' Makefile
@@ -84,6 +84,9 @@ $(TOOLS)/go_original.test: tools/go_original/go.mod tools/go_original/go.sum
 parity: $(VENV) $(TOOLS)/go_original.test  ## compare with etcd's Go tests, figure by figure, on real and mutated dumps
 	$(BIN)/pytest meta_tests/test_go_original.py
 
+fuzz: $(VENV)  ## break dumps and saved usages at random for ten minutes, or ARGS="--seconds N --seed N"
+	$(BIN)/python -m tools.fuzz $(ARGS)
+
 usages: $(VENV)  ## save the usages of the demo dumps again
 	@for dump in testdata/kubernetes-1.[0-9][0-9].json.gz; do name=$$(basename "$$dump"); \
 	$(BIN)/pytest -q -k "TestInterfaceUse and [$$name" tests/test_interface_use.py --usage-json="usage/$${name%.gz}" || exit 1; \
@@ -96,7 +99,7 @@ bench: $(VENV)  ## time the suite against json.load; takes some minutes
 	$(BIN)/python -m benchmarks.bench
 
 clean:  ## remove what the other targets made
-	rm -rf .venv logs .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv logs fuzz .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(VENV): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and f"Python 3.11 or newer is needed, {sys.executable} is {sys.version.split()[0]}: make PYTHON=/path/to/python3.11 ...")'

@@ -558,6 +558,89 @@ def test_old_spelling_of_scopes_is_refused_by_name(tmp_path: Path, name: str) ->
         read_dump(write(tmp_path / "dump.json", dump(old)))
 
 
+@pytest.mark.parametrize("second", ['"\\u0000"', '"x"', '""', "1", "null", "[]", "{}", "true"])
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [
+        ("resourceSpans", "resource_spans"),
+        ("scopeSpans", "scope_spans"),
+        ("traceId", "trace_id"),
+        ("spanId", "span_id"),
+        ("parentSpanId", "parent_span_id"),
+    ],
+)
+def test_field_in_both_of_its_spellings_is_refused_whatever_is_in_it(
+    tmp_path: Path, name: str, other: str, second: str
+) -> None:
+    text = SHORT.replace(f'"{name}":', f'"{other}":{second},"{name}":')
+    with pytest.raises(DumpError, match=f"both {name} and {other}"):
+        read_dump(write(tmp_path / "dump.json", text))
+
+
+@pytest.mark.parametrize("second", ['"\\u0000"', '"x"', '""', "1", "[]", "{}", "true"])
+@pytest.mark.parametrize("name", ["instrumentationLibrarySpans", "instrumentation_library_spans"])
+def test_old_list_beside_the_new_is_refused_whatever_is_in_it(tmp_path: Path, name: str, second: str) -> None:
+    with pytest.raises(DumpError, match=f"holds {name}, which OTLP dropped"):
+        read_dump(write(tmp_path / "dump.json", SHORT.replace('"scopeSpans":', f'"{name}":{second},"scopeSpans":')))
+
+
+@pytest.mark.parametrize("second", ['"\\u0000"', '"x"', '""', "1", "[]", "{}", "true"])
+def test_error_beside_a_result_is_refused_whatever_is_in_it(tmp_path: Path, second: str) -> None:
+    with pytest.raises(DumpError, match="that Jaeger answered, not a dump"):
+        read_dump(write(tmp_path / "dump.json", f'{SHORT[:-1]},"error":{second}}}'))
+
+
+@pytest.mark.parametrize("field", ["name", "traceId", "spanId"])
+def test_any_text_is_legal_in_a_text(tmp_path: Path, field: str) -> None:
+    text = re.sub(rf'"{field}":"[^"]*"', f'"{field}":"\\\\u0000"', SHORT)
+    assert {
+        one[{"traceId": 0, "spanId": 1, "name": 3}[field]]
+        for _, spans in ours(write(tmp_path / "dump.json", text))
+        for one in spans
+    } == {"\0"}
+
+
+@pytest.mark.parametrize(
+    ("spelled_as", "read"),
+    [
+        ({"bytesValue": "YQ=="}, True),
+        ({"bytesValue": "YQ"}, True),
+        ({"bytesValue": "_-8="}, True),
+        ({"bytesValue": "YQ\n=="}, False),
+        ({"bytesValue": "?"}, False),
+        ({"bytesValue": "a"}, False),
+        ({"bytesValue": "YQ==="}, False),
+        ({"bytesValue": "+_8="}, False),
+        ({"doubleValue": True}, False),
+        ({"doubleValue": "NaN"}, True),
+        ({"doubleValue": "nan"}, False),
+        ({"doubleValue": "1e400"}, False),
+        ({"doubleValue": "1.7976931348623157e308"}, True),
+        ({"intValue": "01"}, False),
+        ({"intValue": "-0"}, True),
+        ({"intValue": "1."}, False),
+        ({"arrayValue": {"values": [None]}}, False),
+        ({"arrayValue": {"values": [{"intValue": "01"}]}}, False),
+        ({"kvlistValue": {"values": [{"key": 1}]}}, False),
+        ({"kvlistValue": {"values": None}}, True),
+    ],
+    ids=str,
+)
+def test_value_is_held_to_the_mapping_as_go_does(tmp_path: Path, spelled_as: JSON, read: bool) -> None:
+    """As protojson v1.36 judges each; `test_go_original` compares many more."""
+    server, child = call(1, RANGE, GET)
+    child["attributes"].append({"key": "x", "value": spelled_as})
+    error = judge(write(tmp_path / "dump.json", etcd([server, child]))).error
+    assert (error is None) == read
+    assert read or 'attribute "x"' in (error or "")
+
+
+@pytest.mark.parametrize("kind", ['"2"', '"server"', "2.5", "true"])
+def test_kind_is_a_number_or_a_name(tmp_path: Path, kind: str) -> None:
+    error = judge(write(tmp_path / "dump.json", SHORT.replace('"kind":2', f'"kind":{kind}'))).error
+    assert "span aaa1 of trace aaaa: kind is" in (error or "")
+
+
 # --- files ----------------------------------------------------------------------------------------------------------
 
 GOOD = json.dumps(etcd(call(1, RANGE, GET))).encode()
@@ -670,7 +753,7 @@ def test_null_error_beside_a_result_is_none(tmp_path: Path) -> None:
 
 
 def test_gzip_that_unpacks_to_far_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "_BOMB", 1 << 20)
+    monkeypatch.setattr(files, "BOMB", 1 << 20)
     with pytest.raises(DumpError, match="unpacks to over 100 times its size"):
         read_dump(write(tmp_path / "dump.json.gz", b"{" + b" " * (4 << 20)))
 

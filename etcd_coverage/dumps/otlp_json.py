@@ -9,7 +9,8 @@ What the typed decoder refuses goes, resource by resource, to `otlp_spelled`.
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Annotated, Any
+import re
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
@@ -31,7 +32,7 @@ from etcd_coverage.text import quote
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from etcd_coverage.attributes import Attributes
+    from etcd_coverage.attributes import Attributes, AttributeValue
 
 NO_ITEMS = Raw(b"[]")
 NOTHING = Raw(b"{}")
@@ -72,16 +73,8 @@ class JsonSpan(Span, gc=False, omit_defaults=True):
         try:
             pairs = _attributes_decoder.decode(raw)
             for pair in pairs:
-                ((member, value),) = pair.value.items()
-                kind = type(value)
-                if member == "intValue" and kind is str:
-                    value = _plain_integer(value)
-                elif member == "doubleValue" and kind in (float, int):
-                    value = None
-                elif (member, kind) not in _PLAIN and not (member == "intValue" and _is_int64(value)):
-                    raise ValueError
-                found.setdefault(pair.key, value)
-        except (msgspec.ValidationError, ValueError, RecursionError):
+                found.setdefault(pair.key, _plain_value(pair.value))
+        except (msgspec.ValidationError, DumpError, RecursionError):
             return _attributes_in_another_spelling(self)
         text = bytes(raw)
         if b"\\u" in text or any(text.count(name) != len(pairs) for name in _OF_ATTRIBUTES):
@@ -140,7 +133,7 @@ class ResourceSpans(Struct, gc=False, rename="camel", omit_defaults=True):
 
 class _KeyValue(Struct, gc=False, omit_defaults=True):
     key: str = ""
-    value: dict[str, Any] = {}
+    value: dict[str, Any] | None = None
 
 
 class _RawPair(Struct, gc=False):
@@ -167,6 +160,7 @@ class _Status(Struct):
 # What stands once in each attribute, unless a text is such a name, or letters of a name are escapes.
 _OF_ATTRIBUTES = (b'"key"', b'"value"', b'Value"')
 _PLAIN = {("stringValue", str), ("boolValue", bool)}
+_DIGITS = re.compile("-?(?:0|[1-9][0-9]*)")
 _encoder = msgspec.json.Encoder()
 _resource_decoder = msgspec.json.Decoder(_Resource | None)
 _attributes_decoder = msgspec.json.Decoder(list[_KeyValue])
@@ -223,7 +217,10 @@ def _service_name(resource: bytes) -> str | None:
     for pair in (found and found.attributes) or []:
         if pair.key == "service.name":
             inside = f"{where}: service.name"
-            value = any_value(loads(bytes(pair.value), inside), inside)
+            try:
+                value = any_value(loads(bytes(pair.value), "its value"))
+            except DumpError as error:
+                raise error.within(inside) from None
             return value if isinstance(value, str) else ""
     return None
 
@@ -238,17 +235,21 @@ def _is_error(raw: bytes, span: JsonSpan) -> bool:
     return code == STATUS_ERROR
 
 
-def _is_int64(value: object) -> bool:
-    return type(value) is int and -(2**63) <= value < 2**63
-
-
-def _plain_integer(text: str) -> int:
-    """Return the integer that Jaeger wrote; ValueError for other spellings, and beyond 64 bits."""
-    if len(text) <= 20 and text.isascii() and (digits := text.removeprefix("-")).isdecimal():
-        number = int(text)
-        if _is_int64(number) and (digits[0] != "0" or len(digits) == 1):
-            return number
-    raise ValueError
+def _plain_value(value: dict[str, Any] | None) -> AttributeValue:
+    """Return what an ``AnyValue`` holds; `DumpError` where its numbers have to be read exactly, or it is none."""
+    if value and len(value) == 1:
+        ((member, inner),) = value.items()
+        kind = type(inner)
+        if member == "intValue":
+            if kind is str and len(inner) <= 20 and inner.isascii() and _DIGITS.fullmatch(inner):
+                inner = int(inner)
+            if type(inner) is int and -(2**63) <= inner < 2**63:
+                return inner
+        elif (member, kind) in _PLAIN:
+            return cast("AttributeValue", inner)
+        elif member == "doubleValue" and kind in (float, int):
+            return None
+    return any_value(value)
 
 
 def _attributes_in_another_spelling(span: JsonSpan) -> Attributes:

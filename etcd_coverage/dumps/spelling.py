@@ -139,15 +139,18 @@ def enum(raw: bytes, names: tuple[str, ...]) -> int | None:
 def key_value(pair: Any, where: str, number: int) -> tuple[str, AttributeValue]:
     """Return key and value of one attribute, a value of `loads`; errors name it, by its ``number`` if it has no key."""
     key = pair.get("key") if isinstance(pair, dict) else None
-    inside = f"{where}: attribute {quote(key) if isinstance(key, str) else f'number {number}'}"
-    if not isinstance(pair, dict):
-        raise unknown_form(f"{inside} is {excerpt(pair)}, not an object")
-    if not isinstance(key, str | None):
-        raise unknown_form(f"{inside} has the key {excerpt(key)}, not a string")
-    return key or "", any_value(pair.get("value"), inside)
+    try:
+        if not isinstance(pair, dict):
+            raise unknown_form(f"{excerpt(pair)}, not an object")
+        if not isinstance(key, str | None):
+            raise unknown_form(f"its key is {excerpt(key)}, not a string")
+        return key or "", any_value(pair.get("value"))
+    except DumpError as error:
+        name = quote(key) if isinstance(key, str) else f"number {number}"
+        raise error.within(f"{where}: attribute {name}") from None
 
 
-def any_value(value: Any, where: str) -> AttributeValue:
+def any_value(value: Any) -> AttributeValue:
     """Return what an ``AnyValue`` holds, a value of `loads`; None for what no argument has.
 
     Raises `DumpError` for all that the mapping does not have, and for members that OTLP does not know: somebody meant
@@ -156,15 +159,15 @@ def any_value(value: Any, where: str) -> AttributeValue:
     if value is None:
         return None
     if not isinstance(value, dict):
-        raise unknown_form(f"{where} is {excerpt(value)}, not an object")
+        raise unknown_form(f"{excerpt(value)}, not an object")
     names = [_MEMBERS[name] for name in value if name in _MEMBERS]
-    if len(set(names)) != len(names):
-        raise unknown_form(f"{where} has a member in two spellings: {excerpt(value)}")
+    if len(names) > 1 and len(set(names)) != len(names):
+        raise unknown_form(f"a member in two spellings: {excerpt(value)}")
     found = [(_MEMBERS.get(name), inner) for name, inner in value.items() if inner is not None]
     known = [(name, inner) for name, inner in found if name]
     if len(known) != 1:
         if found:
-            raise unknown_form(f"{where} is {excerpt(value)}")
+            raise unknown_form(excerpt(value))
         return None
     name, inner = known[0]
     if name == "stringValue" and isinstance(inner, str):
@@ -173,11 +176,10 @@ def any_value(value: Any, where: str) -> AttributeValue:
         return inner
     if name == "intValue" and (number := integer(_number_in_text(inner), 64)) is not None:
         return number
-    if not _UNUSED.get(name, lambda _: False)(inner):
-        if name in _LISTS and isinstance(inner, dict):
-            _check_list(inner, name, where)
-        else:
-            raise unknown_form(f"{where} is {excerpt(value)}")
+    if name in _LISTS and isinstance(inner, dict):
+        _check_list(inner, name)
+    elif name not in _UNUSED or not _UNUSED[name](inner):
+        raise unknown_form(excerpt(value))
     return None
 
 
@@ -185,7 +187,7 @@ def _is_double(value: Any) -> bool:
     if value in ("NaN", "Infinity", "-Infinity") and isinstance(value, str):
         return True
     number = _number_in_text(value)
-    return type(number) in (int, Decimal) and -_HUGE < number < _HUGE
+    return type(number) in (int, float, Decimal) and -_HUGE < number < _HUGE
 
 
 _HUGE = Decimal("1.797693134862315807937e308")
@@ -203,17 +205,17 @@ def _is_base64(value: Any) -> bool:
     return bool(re.fullmatch("(?:[A-Za-z0-9+/]*|[A-Za-z0-9_-]*)={0,2}", text) and re.fullmatch(ends, text))
 
 
-def _check_list(message: dict[str, Any], name: str, where: str) -> None:
+def _check_list(message: dict[str, Any], name: str) -> None:
     values = message.get("values")
     if not isinstance(values, list | None):
-        raise unknown_form(f"{where}: values of {name} are {excerpt(values)}, not a list")
+        raise unknown_form(f"values of {name} are {excerpt(values)}, not a list")
     for number, inner in enumerate(values or []):
         if not isinstance(inner, dict):
-            raise unknown_form(f"{where}: value {number} of {name} is {excerpt(inner)}, not an object")
+            raise unknown_form(f"value {number} of {name} is {excerpt(inner)}, not an object")
         if name == "kvlistValue":
-            key_value(inner, where, number)
+            key_value(inner, name, number)
         else:
-            any_value(inner, where)
+            any_value(inner)
 
 
 _UNUSED = {"doubleValue": _is_double, "bytesValue": _is_base64}
