@@ -12,18 +12,19 @@ help:  ## list the targets
 	@sed -nE 's/^([a-z0-9-]+):.*## (.*)/\1: \2/p' Makefile
 
 coverage: $(VENV)  ## judge every dump in testdata/ and print its tables
-	$(BIN)/pytest -v -k TestInterfaceUse tests/test_interface_use.py --require-dumps $(ARGS)
+	$(BIN)/etcd-coverage -v --require-dumps $(ARGS)
 
 test: $(VENV)  ## run every test that needs no server
-	$(BIN)/pytest -n auto -m "not integration" tests meta_tests $(ARGS)
+	$(BIN)/pytest -W error -n auto -m "not integration" tests meta_tests $(ARGS)
 
 integration: $(VENV) tools  ## run the tests that drive real servers
-	$(BIN)/pytest -m integration tests meta_tests
+	$(BIN)/pytest -W error -m integration tests meta_tests
 
-docs: $(VENV)  ## write the lists in the documents that follow the code
-	$(COG) -r README.md
+docs: $(VENV)  ## write the lists and the schema in the documents that follow the code
+	$(COG) -r $(WITH_LISTS)
 	$(BIN)/python -m tools.docs
 
+WITH_LISTS = README.md docs/coverage.md
 COG = $(BIN)/cog -I . --verbosity=1
 
 check: $(VENV)  ## lint, format, types, shell scripts, and lists in the documents
@@ -31,11 +32,10 @@ check: $(VENV)  ## lint, format, types, shell scripts, and lists in the document
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/shellcheck -x $(SHELL_SCRIPTS)
-	$(COG) --check --check-fail-msg='run: make docs' README.md
+	$(COG) --check --check-fail-msg='run: make docs' $(WITH_LISTS)
 	$(BIN)/python -m tools.docs --check
 
-# Judges one dump, $$dump.
-JUDGE = $(BIN)/pytest -v --require-dumps --testdata "$$(dirname "$$dump")" -k "TestInterfaceUse and [$$(basename "$$dump")"
+JUDGE = $(BIN)/etcd-coverage -v "$$dump"
 
 # By another name, lest make -n build etcd.
 SUBMAKE = $(MAKE)
@@ -89,7 +89,7 @@ fuzz: $(VENV)  ## break dumps and saved usages at random for ten minutes, or ARG
 
 usages: $(VENV)  ## save the usages of the demo dumps again
 	@for dump in testdata/kubernetes-1.[0-9][0-9].json.gz; do name=$$(basename "$$dump"); \
-	$(BIN)/pytest -q -k "TestInterfaceUse and [$$name" tests/test_interface_use.py --usage-json="usage/$${name%.gz}" || exit 1; \
+	$(BIN)/etcd-coverage -q "$$dump" --usage-json="usage/$${name%.gz}" || exit 1; \
 	done
 
 wheels: $(VENV)  ## try the wheel on every Python that is here, each in an empty environment
