@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import re
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
@@ -73,11 +73,27 @@ class JsonSpan(Span, gc=False, omit_defaults=True):
         try:
             pairs = _attributes_decoder.decode(raw)
             for pair in pairs:
-                found.setdefault(pair.key, _plain_value(pair.value))
+                value = pair.value
+                if value and len(value) == 1:
+                    ((member, inner),) = value.items()
+                    # Most are of these, and a call of a function would take as long as the rest.
+                    if (member == "stringValue" and type(inner) is str) or (
+                        member == "boolValue" and type(inner) is bool
+                    ):
+                        found.setdefault(pair.key, inner)
+                        continue
+                found.setdefault(pair.key, _plain_value(value))
         except (msgspec.ValidationError, DumpError, RecursionError):
             return _attributes_in_another_spelling(self)
         text = bytes(raw)
-        if b"\\u" in text or any(text.count(name) != len(pairs) for name in _OF_ATTRIBUTES):
+        number = len(pairs)
+        # What stands once in each attribute, unless a text is such a name, or letters of a name are escapes.
+        if (
+            text.count(b'"key"') != number
+            or text.count(b'"value"') != number
+            or text.count(b'Value"') != number
+            or b"\\u" in text
+        ):
             loads(text, describe(self))
         return found
 
@@ -157,10 +173,7 @@ class _Status(Struct):
     code: Raw = Raw(b"0")
 
 
-# What stands once in each attribute, unless a text is such a name, or letters of a name are escapes.
-_OF_ATTRIBUTES = (b'"key"', b'"value"', b'Value"')
-_PLAIN = {("stringValue", str), ("boolValue", bool)}
-_DIGITS = re.compile("-?(?:0|[1-9][0-9]*)")
+_DIGITS = re.compile("-?(?:0|[1-9][0-9]*)", re.ASCII)
 _encoder = msgspec.json.Encoder()
 _resource_decoder = msgspec.json.Decoder(_Resource | None)
 _attributes_decoder = msgspec.json.Decoder(list[_KeyValue])
@@ -239,15 +252,12 @@ def _plain_value(value: dict[str, Any] | None) -> AttributeValue:
     """Return what an ``AnyValue`` holds; `DumpError` where its numbers have to be read exactly, or it is none."""
     if value and len(value) == 1:
         ((member, inner),) = value.items()
-        kind = type(inner)
         if member == "intValue":
-            if kind is str and len(inner) <= 20 and inner.isascii() and _DIGITS.fullmatch(inner):
+            if type(inner) is str and len(inner) <= 20 and _DIGITS.fullmatch(inner):
                 inner = int(inner)
             if type(inner) is int and -(2**63) <= inner < 2**63:
                 return inner
-        elif (member, kind) in _PLAIN:
-            return cast("AttributeValue", inner)
-        elif member == "doubleValue" and kind in (float, int):
+        elif member == "doubleValue" and type(inner) in (float, int):
             return None
     return any_value(value)
 
