@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import jsonschema
 import pytest
 
-from etcd_coverage.comparing import saved
+from etcd_coverage.comparing import advise, saved
 from etcd_coverage.comparing.saved import Reference, Source
 from etcd_coverage.dumps.error import DumpError
 from etcd_coverage.judging.judge import judge
@@ -224,7 +224,7 @@ def test_file_of_many_usages_is_loaded_once(
     reference = saved.find(f"{path}::007.json")
     for _ in range(3):
         assert saved.usage_of(reference) == usages["a.json"]
-        saved.accept_command("007.json", reference, ["judge"])
+        advise.to_accept("007.json", usages["a.json"], reference, ["judge"])
     assert opened == [path] * 4
 
 
@@ -298,15 +298,6 @@ def test_saved_usage_stays_whole_if_it_cannot_be_written(
         saved.update(path, {"a.json": usages["b.json"]})
     assert path.read_bytes() == before
     assert [part for part in tmp_path.iterdir() if part.suffix == ".part"] == []
-
-
-def test_accepting_command_keeps_the_name_or_takes_a_file_beside(tmp_path: Path, usages: dict[str, Usage]) -> None:
-    path = tmp_path / "usage.json"
-    saved.update(path, {"a.json": usages["a.json"]})
-    assert saved.accept_command("a.json", Source(path), ["judge", "a b"]) == f"judge 'a b' --usage-json={path}"
-    assert saved.accept_command("b c.json.gz", Source(path), ["judge", "--x"]) == (
-        f"judge --x '--usage-json={tmp_path}/b c.json', then compare with --reference='{tmp_path}/b c.json'"
-    )
 
 
 def test_packed_usage_is_the_same_each_time(tmp_path: Path, usages: dict[str, Usage]) -> None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import functools
 import gzip
 import re
-import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
+import msgspec.structs
 from msgspec import UNSET, Struct, UnsetType
 
 from etcd_coverage.atomic import write_atomically
@@ -21,13 +20,14 @@ from etcd_coverage.comparing.usage_file import load as load
 from etcd_coverage.dumps.error import DumpError
 from etcd_coverage.judging.judge import judge
 from etcd_coverage.judging.usage import Usage
-from etcd_coverage.text import escape
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from etcd_coverage.text import escape, shorten_middle
 
 SEPARATOR = "::"
 """Between a file and the name of a usage in it, as pytest writes a file and a test in it."""
+
+
+MESSAGE_WIDTH = 300
+"""How many characters of a finding's message are saved and shown; the rows hold keys as they are."""
 
 
 class _Opened:
@@ -131,22 +131,6 @@ def usage_of(source: Source, kubernetes_version: str = "") -> Usage:
     return usages[source.entry]
 
 
-def accept_command(subject: str, reference: Source, command: Sequence[str]) -> str:
-    """Return the command that saves the subject's usage as the new reference.
-
-    That is the reference's own file if a usage of that name was saved there. Beside one of another name both would
-    stay, so it gets a file of its own. ``command`` judges the subject alone.
-    """
-    path = reference.path
-    own = reference.is_saved and subject in reference.opened.usages
-    if not own:
-        folder = path.parent if reference.is_saved else Path("usage")
-        stem = re.sub(r"(\.json)?(\.gz)?$", "", subject.rpartition(SEPARATOR)[2])
-        path = (folder if folder.is_dir() else Path()) / f"{stem}.json"
-    saving = shlex.join([*command, f"--usage-json={path}"])
-    return saving if own else f"{saving}, then compare with --reference={shlex.quote(str(path))}"
-
-
 class Saved(Struct, frozen=True, kw_only=True):
     """What became of a file: names of the usages that were written, and of those that stay as they were."""
 
@@ -182,11 +166,11 @@ def check_target(path: Path) -> None:
 def update(path: Path, judged: dict[str, Usage], reference: Reference | None = None) -> Saved:
     """Write the usages that were judged to the file, and leave all others that it holds as they are.
 
-    A usage that is there stays also if its dump could not be judged now. With a reference, the file tells how each of
+    A usage that is there stays also if its dump could not be judged now. With a reference, the file says how each of
     its usages compares with it. The file is replaced at once, never half written.
     """
     earlier = load(path) if _is_used(path) else {}
-    written = {name: one for name, one in judged.items() if one.error is None or name not in earlier}
+    written = {name: _limited(one) for name, one in judged.items() if one.error is None or name not in earlier}
     usages = dict(sorted((earlier | written).items()))
     against: Against | UnsetType = UNSET
     if reference is not None:
@@ -198,6 +182,14 @@ def update(path: Path, judged: dict[str, Usage], reference: Reference | None = N
         against = Against(reference=reference.name, subjects=subjects)
     write_atomically(path, _encoded(path.resolve(), UsageFile(format=1, dumps=usages, comparison=against)))
     return Saved(written=sorted(written), kept=[name for name in usages if name not in written])
+
+
+def _limited(usage: Usage) -> Usage:
+    findings = [
+        msgspec.structs.replace(finding, message=shorten_middle(finding.message, MESSAGE_WIDTH))
+        for finding in usage.findings
+    ]
+    return msgspec.structs.replace(usage, findings=findings)
 
 
 def _is_used(path: Path) -> bool:
