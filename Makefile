@@ -6,7 +6,7 @@ TOOLS := .tools/bin
 SHELL_SCRIPTS = .ci/run $(wildcard *.sh patches/kubernetes/*.sh tools/*/*.sh) $(wildcard meta_tests/doubles/*)
 
 .DEFAULT_GOAL := coverage
-.PHONY: help coverage test integration check docs wheels parity tools usages mutants bench clean k8s-coverage robustness-coverage local-coverage
+.PHONY: help coverage test integration check docs wheels parity tools fuzz usages mutants bench clean k8s-coverage robustness-coverage local-coverage
 
 help:  ## list the targets
 	@sed -nE 's/^([a-z0-9-]+):.*## (.*)/\1: \2/p' Makefile
@@ -18,10 +18,11 @@ test: $(VENV)  ## run every test that needs no server
 	$(BIN)/pytest -W error -n auto -m "not integration" tests meta_tests $(ARGS)
 
 integration: $(VENV) tools  ## run the tests that drive real servers
-	$(BIN)/pytest -W error -m "integration and not parity" tests meta_tests
+	$(BIN)/pytest -W error -m integration tests meta_tests
 
-docs: $(VENV)  ## write the lists in the documents that follow the code
+docs: $(VENV)  ## write the lists and the schema in the documents that follow the code
 	$(COG) -r $(WITH_LISTS)
+	$(BIN)/python -m tools.docs
 
 WITH_LISTS = README.md docs/coverage.md
 COG = $(BIN)/cog -I . --verbosity=1
@@ -32,6 +33,7 @@ check: $(VENV)  ## lint, format, types, shell scripts, and lists in the document
 	$(BIN)/mypy
 	$(BIN)/shellcheck -x $(SHELL_SCRIPTS)
 	$(COG) --check --check-fail-msg='run: make docs' $(WITH_LISTS)
+	$(BIN)/python -m tools.docs --check
 
 JUDGE = $(BIN)/etcd-coverage -v "$$dump"
 
@@ -82,6 +84,9 @@ $(TOOLS)/go_original.test: tools/go_original/go.mod tools/go_original/go.sum
 parity: $(VENV) $(TOOLS)/go_original.test  ## compare with etcd's Go tests, figure by figure, on real and mutated dumps
 	$(BIN)/pytest meta_tests/test_go_original.py
 
+fuzz: $(VENV)  ## break dumps and saved usages at random for ten minutes, or ARGS="--seconds N --seed N"
+	$(BIN)/python -m tools.fuzz $(ARGS)
+
 usages: $(VENV)  ## save the usages of the demo dumps again
 	@for dump in testdata/kubernetes-1.[0-9][0-9].json.gz; do name=$$(basename "$$dump"); \
 	$(BIN)/etcd-coverage -q "$$dump" --usage-json="usage/$${name%.gz}" || exit 1; \
@@ -97,7 +102,7 @@ bench: $(VENV)  ## time the suite against json.load; takes some minutes
 	$(BIN)/python -m benchmarks.bench
 
 clean:  ## remove what the other targets made
-	rm -rf .venv logs .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv logs fuzz .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(VENV): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and f"Python 3.11 or newer is needed, {sys.executable} is {sys.version.split()[0]}: make PYTHON=/path/to/python3.11 ...")'

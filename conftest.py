@@ -17,6 +17,3 @@ collect_ignore = ["etcd_coverage", "meta_tests"]
 def pytest_configure(config: pytest.Config) -> None:
     # Here, since pyproject.toml is not found either where another folder is the root.
     config.addinivalue_line("markers", "integration: drives real servers on loopback; run by make integration")
-    config.addinivalue_line(
-        "markers", "parity: malformed values that etcd's Go tests refuse, not yet all refused here; run by make parity"
-    )

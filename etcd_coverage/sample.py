@@ -24,7 +24,8 @@ import msgspec
 from etcd_coverage.attributes import get_int
 from etcd_coverage.cli import FAILED, OK, output_file, run
 from etcd_coverage.dumps.error import DumpError
-from etcd_coverage.dumps.kinds import read_dump
+from etcd_coverage.dumps.files import content
+from etcd_coverage.dumps.kinds import read
 from etcd_coverage.dumps.spans import Span, same_id
 from etcd_coverage.dumps.write import HEAD, only_traces, replacing, tail
 from etcd_coverage.judging import span_maps
@@ -82,10 +83,11 @@ def sample(path: Path, output: Path, size: int = SIZE) -> tuple[int, int]:
     Returns how many traces it has, and how many the dump has; where the apiserver has traces, only those count. Raises
     `DumpError` if there is nothing to sample or the size is too small, OSError if a file cannot be read or written.
     """
-    groups = _groups(path)
+    data = content(path)
+    groups = _groups(data)
     if not groups:
         raise DumpError("has no calls of etcd: there is nothing to sample")
-    texts = _Texts(path)
+    texts = _Texts(data)
     for group in groups:
         group.size = sum(texts.sizes[trace_id] for trace_id in group.traces)
     random.Random(0).shuffle(groups)
@@ -137,9 +139,9 @@ def _choose(groups: Sequence[Group], at_least: int) -> tuple[list[Group], list[G
     return parts
 
 
-def _groups(path: Path) -> list[Group]:
+def _groups(data: memoryview) -> list[Group]:
     """Return the traces with calls of etcd, those of one lease together."""
-    spans = span_maps.spans_map(read_dump(path), Quality())
+    spans = span_maps.spans_map(read(data), Quality())
     grpc_spans = span_maps.grpc_spans(spans)
     calls = span_maps.calls_map(spans, grpc_spans, Quality())
     first: dict[str, str] = {}  # a forest: each trace's parent
@@ -184,10 +186,7 @@ def _rows(
 class _Texts:
     """The ResourceSpans of a dump as they are written there."""
 
-    def __init__(self, path: Path) -> None:
-        data = path.read_bytes()
-        if data.startswith(b"\x1f\x8b"):
-            data = gzip.decompress(data)
+    def __init__(self, data: memoryview) -> None:
         self._texts: list[tuple[msgspec.Raw, set[str]]] = []
         self.sizes: Counter[str] = Counter()
         """Bytes of each trace, by its id."""

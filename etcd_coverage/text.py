@@ -15,27 +15,27 @@ def escape(text: str) -> str:
     inside = text.strip(" ")
     start = len(text) - len(text.lstrip(" ")) if inside else 0
     end = len(text) - start - len(inside)
-    return "\\x20" * start + "".join(map(_escape_character, inside)) + "\\x20" * end
+    return "\\x20" * start + inside.translate(_ESCAPES) + "\\x20" * end
 
 
 def printable(text: str) -> str:
     """Return ``text`` with each character that is not printable as an escape; what `escape` made stays as it is."""
-    return (
-        text
-        if text.isprintable()
-        else "".join(char if char.isprintable() else _escape_character(char) for char in text)
-    )
+    return text if text.isprintable() else text.translate(_ESCAPES_BUT_BACKSLASH)
 
 
-def _escape_character(char: str) -> str:
-    if char == "\\":
-        return "\\\\"
-    if char.isprintable():
+class _Escapes(dict[int, str]):
+    """What stands for each character, made when it is first asked for: a key may be megabytes of control characters."""
+
+    def __missing__(self, code: int) -> str:
+        char = chr(code)
+        if not char.isprintable():
+            char = f"\\x{code:02x}" if code <= 0xFF else f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
+        self[code] = char
         return char
-    code = ord(char)
-    if code <= 0xFF:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
+
+
+_ESCAPES = _Escapes({ord("\\"): "\\\\"})
+_ESCAPES_BUT_BACKSLASH = _Escapes()
 
 
 def quote(text: str) -> str:

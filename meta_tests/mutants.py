@@ -99,6 +99,17 @@ class Mutant:
             if (span["traceId"], span.get("parentSpanId")) in servers and not is_grpc(span)
         ]
 
+    def judged_calls(self) -> list[JSON]:
+        """Return the calls whose arguments are read: where the apiserver has traces, those in them."""
+        apiserver = {
+            span["traceId"]
+            for resource in self.resources
+            if service("apiserver") in resource["resource"]["attributes"]
+            for scope in resource["scopeSpans"]
+            for span in scope["spans"]
+        }
+        return [call for call in self.calls() if not apiserver or call["traceId"] in apiserver]
+
     def place(self) -> tuple[list[JSON], int]:
         """Return a list of spans and an index in it, at random."""
         spans = self.random.choice([spans for spans in self.lists if spans])
@@ -397,7 +408,7 @@ SPELLINGS = (upper_case_ids, unknown_fields, more_fields, nulls, numbers, snake_
 
 def malform(mutant: Mutant) -> None:
     """Break one value that is read: of a call, its kind, its name, its ids, its events."""
-    call = mutant.random.choice(mutant.calls())
+    call = mutant.random.choice(mutant.judged_calls())
     attributes = call.setdefault("attributes", [])
     match mutant.random.randrange(10):
         case 0:
@@ -409,7 +420,15 @@ def malform(mutant: Mutant) -> None:
         case 2:
             call[mutant.random.choice(("traceId", "spanId", "parentSpanId"))] = mutant.random.choice((1, True, [], {}))
         case 3:
-            call["events"] = mutant.random.choice(({}, "x", 1, [None], [1], ["x"], [{"name": 1}], [[]]))
+            # For the contract, which nobody asks for without a key.
+            keyed = [
+                one
+                for one in mutant.judged_calls()
+                if any(pair["key"] in KEY_ATTRIBUTES for pair in one.get("attributes", []))
+            ]
+            mutant.random.choice(keyed)["events"] = mutant.random.choice(
+                ({}, "x", 1, [None], [1], ["x"], [{"name": 1}], [[]])
+            )
         case 4:
             call["attributes"] = mutant.random.choice(
                 ({}, "x", 1, [None], [1], ["x"], [{"key": 1}], [{"key": []}], [[]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -232,3 +233,13 @@ def test_gaps_that_cannot_be_read_are_one_line(tmp_path: Path) -> None:
     for path, line in ((tmp_path, "cannot be read"), (tmp_path / "gaps.toml", "is not UTF-8 text")):
         with pytest.raises(GapsError, match=line):
             known_gaps.read_gaps(path)
+
+
+def test_file_that_is_no_list_of_gaps_is_refused_unread(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(GapsError, match="is no regular file"):
+        known_gaps.read_gaps(tmp_path / "pipe")
+    for content, message in ((b"#" * 2_000_000, "has more than 1,000,000 bytes"), (b"a=" + b"[" * 9_000, "too deep")):
+        (tmp_path / "gaps.toml").write_bytes(content)
+        with pytest.raises(GapsError, match=message):
+            known_gaps.read_gaps(tmp_path / "gaps.toml")

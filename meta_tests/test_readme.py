@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from etcd_coverage.dumps import error, files, jaeger_v3, otlp_json
+from etcd_coverage.dumps import error, files, jaeger_v3, otlp_json, otlp_spelled
 from etcd_coverage.judging import judge, span_maps
 from etcd_coverage.judging.findings import NEXT_STEPS
 
@@ -81,7 +81,7 @@ def test_every_finding_has_its_row_with_the_same_next_step() -> None:
 def errors_of_dumps() -> list[str]:
     """Return the fixed words of each `DumpError` that the package raises; words that it names are filled in."""
     found = []
-    for module in (files, jaeger_v3, otlp_json, error, span_maps, judge):
+    for module in (files, jaeger_v3, otlp_json, otlp_spelled, error, span_maps, judge):
         for node in ast.walk(ast.parse(inspect.getsource(module))):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "DumpError":
                 (text,) = node.args

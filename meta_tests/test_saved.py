@@ -6,17 +6,21 @@ import gzip
 import json
 import os
 import re
+import sys
+import unicodedata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jsonschema
 import pytest
 
-from etcd_coverage.comparing import saved
+from etcd_coverage.comparing import advise, saved
 from etcd_coverage.comparing.saved import Reference, Source
 from etcd_coverage.dumps.error import DumpError
 from etcd_coverage.judging.judge import judge
+from etcd_coverage.judging.usage import PRINTABLE
 from meta_tests.builder import LEASE_GRANT, RANGE, call, complete, etcd, write
+from tools import docs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,7 +80,6 @@ CHANGES: dict[str, Callable[[Any], object]] = {
     "format": lambda content: content.update(format=2),
     "no dumps": lambda content: content.pop("dumps"),
     "no error": lambda content: content["dumps"]["b.json"].pop("error"),
-    "unknown key": lambda content: content["dumps"]["b.json"].update(more=1),
     "no calls": lambda content: content["dumps"]["b.json"]["rows"][0].update(calls=0),
     "args": lambda content: content["dumps"]["b.json"]["rows"][0].update(args="limit"),
     "control character": lambda content: content["dumps"]["b.json"]["rows"][0].update(key_pattern="\x1b"),
@@ -91,6 +94,28 @@ def test_schema_refuses_what_is_never_written(tmp_path: Path, usages: dict[str, 
         content = read(tmp_path / "usage.json")
         change(content)
         assert not SCHEMA.is_valid(content), name
+
+
+def test_schema_is_that_of_the_structs() -> None:
+    """`make docs` writes it."""
+    assert docs.SCHEMA.read_text() == docs.usage_schema()
+    assert docs.main(["--check"]) == 0
+
+
+def test_schema_lets_later_versions_add_fields(tmp_path: Path, usages: dict[str, Usage]) -> None:
+    saved.update(tmp_path / "usage.json", usages)
+    content = read(tmp_path / "usage.json")
+    content["dumps"]["b.json"]["rows"][0]["later"] = content["later"] = 1
+    assert SCHEMA.is_valid(content)
+
+
+def test_texts_are_those_that_can_be_printed() -> None:
+    """By the categories of Unicode, which `str.isprintable` follows."""
+    for code in range(sys.maxunicode + 1):
+        category = unicodedata.category(chr(code))
+        if category not in ("Cn", "Cs"):  # not assigned in this version of Python; no text in UTF-8
+            matches = re.search(PRINTABLE, f"a{chr(code)}") is not None
+            assert matches == chr(code).isprintable(), f"U+{code:04X}"
 
 
 def good(**more: Any) -> Any:
@@ -131,7 +156,9 @@ def test_unknown_keys_an_absent_example_and_another_order_of_keys_are_read(tmp_p
         (json.dumps(good())[:-9], "is a saved usage with a fault: Input data was truncated"),
         ('{"format": ' + "[" * 100_000, "is JSON nested too deep"),
         (b'{"format": 1, "dumps": {"\xff": 1}}', "is a saved usage with a fault"),
-        (b"\x1f\x8b\x08", "is a saved usage in a broken gzip file"),
+        (b"\x1f\x8b\x08", "is a gzip file that was cut off: save it again with --usage-json"),
+        ('{"format": %s, "dumps": {}}' % ("1" * 5000), "is a saved usage of the unknown format 111"),
+        (gzip.compress(json.dumps(good()).encode()[:-1] + b" " * 20_000_000), "unpacks to over 100 times its size"),
     ],
 )
 def test_bad_usage_is_one_line(tmp_path: Path, content: Any, line: str) -> None:
@@ -175,6 +202,30 @@ def test_file_of_several_usages_is_several_to_judge(tmp_path: Path, usages: dict
         assert line in str(error.value)
     saved.update(tmp_path / "one.json", {"a.json": usages["a.json"]})
     assert saved.find(f"{tmp_path}/one.json") == saved.find(f"{tmp_path}/one.json::a.json")
+
+
+def test_file_of_many_usages_is_loaded_once(
+    tmp_path: Path, usages: dict[str, Usage], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[Path] = []
+    really_open = Path.open
+
+    def noted(self: Path, *arguments: Any) -> Any:
+        opened.append(self)
+        return really_open(self, *arguments)
+
+    path = tmp_path / "usage.json"
+    saved.update(path, {f"{number:03}.json": usages["a.json"] for number in range(200)})
+    monkeypatch.setattr(Path, "open", noted)
+    found = saved.sources(path)
+    assert [saved.usage_of(source) == usages["a.json"] for source in found] == [True] * 200
+    # For its first bytes, and for all.
+    assert opened == [path, path]
+    reference = saved.find(f"{path}::007.json")
+    for _ in range(3):
+        assert saved.usage_of(reference) == usages["a.json"]
+        advise.to_accept("007.json", usages["a.json"], reference, ["judge"])
+    assert opened == [path] * 4
 
 
 def test_update_touches_no_other_usage(tmp_path: Path, usages: dict[str, Usage]) -> None:

@@ -5,13 +5,20 @@ Each function returns Markdown for cog (https://cog.readthedocs.io), which calls
 
 from __future__ import annotations
 
+import json
 import re
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from etcd_coverage.comparing.saved import load
+import msgspec
+
+from etcd_coverage.comparing.compare import ComparedRow, Comparison, Coverage
 from etcd_coverage.comparing.unseen import unseen
+from etcd_coverage.comparing.usage_file import FORMAT, Against, UsageFile, always_written, load
+from etcd_coverage.judging.findings import NEXT_STEPS
 from etcd_coverage.judging.judge import judge
+from etcd_coverage.judging.usage import Example, Finding, Lease, Quality, Row, SpanCount, Text, Usage
 from etcd_coverage.reference import GRPC_METHODS, SPECIAL_KEYS, SPECIAL_RESOURCES
 from etcd_coverage.reports import terminal
 from etcd_coverage.reports.view import quality_line
@@ -99,3 +106,69 @@ def never_seen() -> str:
 
 def _table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (headers, ["---"] * len(headers), *rows))
+
+
+SCHEMA = ROOT / "docs" / "usage.schema.json"
+
+
+def usage_schema() -> str:
+    """Return the JSON Schema of saved usages: that of their Structs, what is always written being required."""
+    (reference,), components = msgspec.json.schema_components([UsageFile], ref_template="#/$defs/{name}")
+    (text,), _ = msgspec.json.schema_components([Text])
+    for struct in _STRUCTS:
+        definition = components[struct.__name__]
+        definition["description"] = " ".join((struct.__doc__ or "").replace("``", "`").split())
+        definition["required"] = always_written(struct)
+        del definition["title"]
+        for name in definition["required"]:
+            definition["properties"][name].pop("default", None)
+    components["Finding"]["properties"]["id"] = {"enum": list(NEXT_STEPS)}
+    schema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": f"Saved usage, format {FORMAT}",
+        **reference,
+        "$defs": {"Text": text} | _with_references(components, text["pattern"]),
+    }
+    return json.dumps(schema, indent=1) + "\n"
+
+
+_STRUCTS = (
+    UsageFile,
+    Usage,
+    Row,
+    Lease,
+    Finding,
+    Quality,
+    SpanCount,
+    Example,
+    Against,
+    Comparison,
+    ComparedRow,
+    Coverage,
+)
+
+
+def _with_references(schema: Any, pattern: str) -> Any:
+    """Return the schema with a reference to Text in place of each copy of it."""
+    if isinstance(schema, list):
+        return [_with_references(one, pattern) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if schema.get("pattern") == pattern:
+        return {"$ref": "#/$defs/Text"}
+    return {name: _with_references(one, pattern) for name, one in schema.items()}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Write the schema, or with ``--check`` say whether it is as it would be written; return the exit code."""
+    if arguments == ["--check"]:
+        if SCHEMA.read_text() == usage_schema():
+            return 0
+        print(f"{SCHEMA.relative_to(ROOT)} is not what the Structs are: run: make docs", file=sys.stderr)
+        return 1
+    SCHEMA.write_text(usage_schema())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -43,7 +43,7 @@ TESTS = [
         )
     ),
 ]  # fmt: skip
-OPTIONS = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not integration and not parity"]
+OPTIONS = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not integration"]
 TIMEOUT_SECONDS = 120
 _PRELOADED = (hypothesis, jsonschema, msgspec)
 

@@ -5,5 +5,6 @@
 - `unseen`: reference x usages -> what was never seen
 - `gates`: comparison x what is demanded of it -> what fails
 - `advise`: what to do where the change that fails a gate is wanted
-- `saved`: usages as files: recognised, loaded, brought up to date
+- `usage_file`: the file format of usages, and how a file is read
+- `saved`: usages as files: found, loaded once, brought up to date
 """

@@ -36,9 +36,9 @@ def to_accept(name: str, subject: Usage, reference: Source, command: Sequence[st
         findings = counted(len(subject.findings), "finding")
         return [f"to accept the change, see to the {findings} of {name} first: what nobody expects is no reference"]
     path = reference.path
-    if saved.is_saved(path) and name in saved.load(path):
+    if reference.is_saved and name in reference.opened.usages:
         return [f"to accept the change: {shlex.join([*command, f'--usage-json={path}'])}"]
-    folder = path.parent if saved.is_saved(path) else Path("usage")
+    folder = path.parent if reference.is_saved else Path("usage")
     stem = re.sub(r"(\.json)?(\.gz)?$", "", name.rpartition(saved.SEPARATOR)[2])
     path = (folder if folder.is_dir() else Path()) / f"{stem}.json"
     return [

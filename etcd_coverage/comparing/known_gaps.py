@@ -66,13 +66,15 @@ def read_gaps(path: Path) -> list[KnownGap]:
     import tomllib
 
     try:
-        gaps = msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), type=_Gaps).gap
+        gaps = msgspec.convert(tomllib.loads(_text(path)), type=_Gaps).gap
     except OSError as error:
         raise GapsError(f"cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError:
         raise GapsError("is not UTF-8 text") from None
     except tomllib.TOMLDecodeError as error:
         raise GapsError(f"is not TOML: {error}") from None
+    except RecursionError:
+        raise GapsError("is TOML nested too deep") from None
     except msgspec.ValidationError as error:
         raise GapsError(f"has an entry that is none: {escape(str(error))}; see docs/coverage.md") from None
     shapes = {method.name: [pattern.name for pattern in method.call_patterns] for method in GRPC_METHODS}
@@ -93,6 +95,19 @@ def read_gaps(path: Path) -> list[KnownGap]:
         if not gap.reason.strip() or not gap.link.startswith(("https://", "http://")):
             raise GapsError(f"{where}: a reason and a link (https://...) are needed")
     return gaps
+
+
+def _text(path: Path) -> str:
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise GapsError("is no regular file")
+    with path.open("rb") as file:
+        content = file.read(_MOST_BYTES + 1)
+    if len(content) > _MOST_BYTES:
+        raise GapsError(f"has more than {_MOST_BYTES:,} bytes, which no list of known gaps has")
+    return content.decode()
+
+
+_MOST_BYTES = 1_000_000
 
 
 def unused(gaps: Iterable[KnownGap], comparisons: Mapping[str, Comparison], subjects: Collection[str]) -> Iterator[str]:

@@ -1,29 +1,26 @@
-"""Usages as files: recognised, loaded, brought up to date; see docs/usage-format.md."""
+"""Usages as files: found, loaded once, brought up to date; see docs/usage-format.md."""
 
 from __future__ import annotations
 
-import codecs
+import functools
 import gzip
 import re
-import zlib
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import msgspec.structs
-from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType
 
 from etcd_coverage.atomic import write_atomically
 from etcd_coverage.comparing import compare
-from etcd_coverage.comparing.compare import Comparison
+from etcd_coverage.comparing.usage_file import Against, UsageFile
+from etcd_coverage.comparing.usage_file import is_saved as is_saved
+from etcd_coverage.comparing.usage_file import load as load
 from etcd_coverage.dumps.error import DumpError
-from etcd_coverage.judging.classify import with_known_keys
 from etcd_coverage.judging.judge import judge
 from etcd_coverage.judging.usage import Usage
-from etcd_coverage.text import escape, shorten, shorten_middle
-
-FORMAT = 1
-"""Version of the JSON format."""
+from etcd_coverage.text import escape, shorten_middle
 
 SEPARATOR = "::"
 """Between a file and the name of a usage in it, as pytest writes a file and a test in it."""
@@ -33,62 +30,62 @@ MESSAGE_WIDTH = 300
 """How many characters of a finding's message are saved and shown; the rows hold keys as they are."""
 
 
-class Source(Struct, frozen=True):
-    """Where a usage comes from: the file, and its name in there if it is one of several that were saved together."""
+class _Opened:
+    """A file that may hold saved usages, which it is asked for once: all its usages come from one reading."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @functools.cached_property
+    def is_saved(self) -> bool:
+        return is_saved(self.path)
+
+    @functools.cached_property
+    def usages(self) -> dict[str, Usage]:
+        """The usages by name; the error names the file."""
+        try:
+            return load(self.path)
+        except DumpError as error:
+            raise error.within(escape(str(self.path))) from None
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a usage comes from: the file, and its name in there if it is one of several that were saved together.
+
+    The sources of one file share ``opened``, so that it is read once.
+    """
 
     path: Path
     entry: str = ""
+    opened: _Opened = field(default=None, compare=False, repr=False)  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        if self.opened is None:
+            object.__setattr__(self, "opened", _Opened(self.path))
 
     @property
     def name(self) -> str:
         """The printable name: the file's, and the entry's if there is one."""
         return escape(self.path.name) + (SEPARATOR + self.entry if self.entry else "")
 
-
-class Against(Struct, frozen=True, kw_only=True):
-    """The comparisons with one reference, by the name of the subject."""
-
-    reference: str
-    subjects: dict[str, Comparison]
-
-
-class _File(Struct, kw_only=True):
-    format: int
-    dumps: dict[str, Usage]
-    comparison: Against | UnsetType = UNSET
-
-
-class _Head(Struct):
-    format: Any = None
-    dumps: Any = None
-
-
-def is_saved(path: Path) -> bool:
-    """Tell whether the file holds saved usages, by its first bytes; False if it cannot be read."""
-    if not path.is_file():
-        return False
-    try:
-        with path.open("rb") as file:
-            head = file.read(_HEAD)
-            if head.startswith(_GZIP):
-                file.seek(0)
-                with gzip.open(file) as unpacked:
-                    head = unpacked.read(_HEAD)
-    except (OSError, EOFError, zlib.error):
-        return False
-    return _STARTS.match(head.removeprefix(codecs.BOM_UTF8)) is not None
+    @property
+    def is_saved(self) -> bool:
+        """Whether it is a saved usage, and no dump."""
+        return self.opened.is_saved
 
 
 def sources(path: Path) -> list[Source]:
     """Return what there is to judge in the file: each usage of several saved ones, else the file itself."""
-    if is_saved(path):
+    source = Source(path)
+    if source.is_saved:
         try:
-            names = list(load(path))
+            names = list(source.opened.usages)
         except DumpError:
             names = []
         if len(names) > 1:
-            return [Source(path, name) for name in names]
-    return [Source(path)]
+            return [Source(path, name, source.opened) for name in names]
+    return [source]
 
 
 def find(text: str) -> Source:
@@ -106,12 +103,12 @@ def find(text: str) -> Source:
         choices = ", ".join(f"{escape(text)}{SEPARATOR}{one.entry}" for one in found)
         raise DumpError(f"{escape(text)} holds {len(found)} usages, name one of them: {choices}")
     for cut in re.finditer(SEPARATOR, text):
-        path, entry = Path(text[: cut.start()]), text[cut.end() :]
-        if path.is_file() and is_saved(path):
-            names = list(_load_named(path))
+        source, entry = Source(Path(text[: cut.start()])), text[cut.end() :]
+        if source.is_saved:
+            names = list(source.opened.usages)
             if entry not in names:
-                raise DumpError(f"{escape(str(path))} holds no {escape(entry)}, but {', '.join(names)}")
-            return Source(path, entry) if len(names) > 1 else Source(path)
+                raise DumpError(f"{escape(str(source.path))} holds no {escape(entry)}, but {', '.join(names)}")
+            return Source(source.path, entry, source.opened) if len(names) > 1 else source
     raise DumpError(f"{escape(text)} does not exist")
 
 
@@ -121,102 +118,17 @@ def same(one: Source, other: Source) -> bool:
 
 
 def usage_of(source: Source, kubernetes_version: str = "") -> Usage:
-    """Return the usage: a saved one as it was recorded, a dump's as `usage.judge` finds it."""
-    if not is_saved(source.path):
+    """Return the usage: a saved one as it was recorded, a dump's as `judge.judge` finds it."""
+    if not source.is_saved:
         return judge(source.path, kubernetes_version)
     try:
-        usages = _load_named(source.path)
+        usages = source.opened.usages
     except DumpError as error:
         return Usage(error=str(error))
     if not source.entry:
         (found,) = usages.values()
         return found
     return usages[source.entry]
-
-
-def load(path: Path) -> dict[str, Usage]:
-    """Return the saved usages by dump name, in the order of the file; at least one.
-
-    Raises `DumpError` if the file is not whole, of another format, or not what `save` writes.
-    """
-    try:
-        content = path.read_bytes()
-        if content.startswith(_GZIP):
-            content = gzip.decompress(content)
-        head = msgspec.json.decode(content.removeprefix(codecs.BOM_UTF8), type=_Head)
-        _check_format(head.format)
-        parts = msgspec.json.decode(content.removeprefix(codecs.BOM_UTF8), type=_Parts).dumps
-        usages = {name: _usage(name, fields) for name, fields in parts.items()}
-    except OSError as error:
-        raise DumpError(f"cannot be read: {error.strerror or error}; check the file and its permissions") from None
-    except (EOFError, zlib.error):
-        raise DumpError(f"is a saved usage in a broken gzip file: {_AGAIN}") from None
-    except RecursionError:
-        raise DumpError(f"is JSON nested too deep to be a saved usage: {_AGAIN}") from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise DumpError(f"is a saved usage with a fault: {shorten(escape(str(error)), 300)}; {_AGAIN}") from None
-    if not usages:
-        raise DumpError(f"is a saved usage that holds no dump: {_AGAIN}")
-    return usages
-
-
-class _Parts(Struct):
-    dumps: dict[str, dict[str, Raw]]
-
-
-_GZIP = b"\x1f\x8b"
-_HEAD = 4096
-_STARTS = re.compile(rb'\s*\{\s*"(?:format|dumps|comparison)"\s*:')
-_AGAIN = "save it again with --usage-json"
-_EXPECTED = set(Usage.__struct_fields__)
-_EXPECTED_QUALITY = {
-    "spans", "traces", "skipped_spans", "apiserver_traces", "duplicate_spans", "conflicting_spans",
-    "calls_without_parent", "grpc_spans_without_call", "failed_without_call",
-}  # fmt: skip
-# The other fields of a Quality are absent in what version 0.1 saved.
-
-
-def _load_named(path: Path) -> dict[str, Usage]:
-    try:
-        return load(path)
-    except DumpError as error:
-        raise DumpError(f"{escape(str(path))}: {error}") from None
-
-
-def _check_format(version: Any) -> None:
-    if type(version) is int and version == FORMAT:
-        return
-    told = escape(shorten(str(version), 40))
-    if type(version) is int and version > FORMAT:
-        raise DumpError(f"is a saved usage of format {told}, this version reads format {FORMAT}: update it")
-    raise DumpError(f"is a saved usage of the unknown format {told}, not {FORMAT}: {_AGAIN}")
-
-
-def _usage(name: str, fields: dict[str, Raw]) -> Usage:
-    """Return one usage, held to more than the types: what `judge` always writes is there, and can be printed."""
-    where = f"is a saved usage with a fault: dump {escape(shorten(name, 80))!r}"
-    found = msgspec.convert({key: msgspec.json.decode(raw) for key, raw in fields.items()}, type=Usage)
-    absent = _EXPECTED - set(fields)
-    if not absent:
-        absent = _EXPECTED_QUALITY - set(msgspec.json.decode(fields["quality"]))
-    if absent:
-        raise DumpError(f"{where} has no {', '.join(sorted(absent))}; {_AGAIN}")
-    if not found.calls and found.error is None:
-        raise DumpError(f"{where} has neither calls nor an error; {_AGAIN}")
-    if not all(text.isprintable() for text in _texts([name, msgspec.to_builtins(found)])):
-        raise DumpError(f"{where} holds a control character, which is never saved; {_AGAIN}")
-    found.rows = with_known_keys(found.rows)
-    return found
-
-
-def _texts(value: Any) -> list[str]:
-    if isinstance(value, str):
-        return [value]
-    if isinstance(value, dict):
-        return [text for pair in value.items() for part in pair for text in _texts(part)]
-    if isinstance(value, (list, tuple)):
-        return [text for part in value for text in _texts(part)]
-    return []
 
 
 class Saved(Struct, frozen=True, kw_only=True):
@@ -268,7 +180,7 @@ def update(path: Path, judged: dict[str, Usage], reference: Reference | None = N
             if one.error is None and (name != reference.name or name in reference.subjects)
         }
         against = Against(reference=reference.name, subjects=subjects)
-    write_atomically(path, _encoded(path.resolve(), _File(format=FORMAT, dumps=usages, comparison=against)))
+    write_atomically(path, _encoded(path.resolve(), UsageFile(format=1, dumps=usages, comparison=against)))
     return Saved(written=sorted(written), kept=[name for name in usages if name not in written])
 
 
@@ -284,6 +196,6 @@ def _is_used(path: Path) -> bool:
     return path.exists() and path.stat().st_size > 0
 
 
-def _encoded(path: Path, content: _File) -> bytes:
-    text = msgspec.json.format(msgspec.json.encode(content), indent=1) + b"\n"
+def _encoded(path: Path, usages: UsageFile) -> bytes:
+    text = msgspec.json.format(msgspec.json.encode(usages), indent=1) + b"\n"
     return gzip.compress(text, mtime=0) if path.suffix == ".gz" else text

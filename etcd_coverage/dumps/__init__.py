@@ -7,8 +7,9 @@ knows JSON, a compression or a spelling. Nothing here knows etcd or Kubernetes.
 - `error`: the one exception
 - `files`: a file's content, unpacked within limits; why it is no dump
 - `spans`: the neutral span
-- `spelling`: legal but unusual spellings of the protobuf JSON mapping
+- `spelling`: values and names in the protobuf JSON mapping
 - `otlp_json`: ``ResourceSpans`` in JSON
+- `otlp_spelled`: the same in legal but unusual spellings
 - `jaeger_v3`: answers of Jaeger's API v3
 - `kinds`: the table of the kinds of dump
 - `write`: dumps written whole or not at all

@@ -27,12 +27,17 @@ _OTHER_COMPRESSIONS = {
 }
 _CHUNK = 1 << 18
 # Real dumps shrink to a twelfth. A file that unpacks to much more is not worth the disk.
-_BOMB = 1 << 28
 _BOMB_RATIO = 100
+BOMB = 1 << 28
+"""Bytes that any gzipped dump may unpack to."""
 
 
-def content(path: Path) -> memoryview:
-    """Return the content of the file, unpacked if it is gzip, as a view on mapped memory."""
+def content(path: Path, again: str = AGAIN, bomb: int | None = None) -> memoryview:
+    """Return the content of the file, unpacked if it is gzip, as a view on mapped memory; no byte order mark.
+
+    What unpacks to more than ``bomb`` bytes (`BOMB` if None) and 100 times its size is refused, as is what is no file.
+    ``again`` says in errors how to get the file again.
+    """
     try:
         mode = path.stat().st_mode
         if stat.S_ISDIR(mode):
@@ -45,19 +50,38 @@ def content(path: Path) -> memoryview:
             head = file.read(_CHUNK)
             file.seek(0)
             if head.startswith(_GZIP):
-                return _map_gzip(file)
-            _check_start(head)
-            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+                found = _map_gzip(file, again, BOMB if bomb is None else bomb)
+            else:
+                _check_start(head, again)
+                found = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     except OSError as error:
         raise DumpError(f"cannot be read: {error.strerror or error}; check the file and its permissions") from None
+    mark = len(codecs.BOM_UTF8)
+    return found[mark:] if bytes(found[:mark]) == codecs.BOM_UTF8 else found
 
 
-def _map_gzip(file: BinaryIO) -> memoryview:
+def start(path: Path, size: int) -> bytes:
+    """Return the first bytes of the content, without a byte order mark; none if it is no file or cannot be read."""
+    try:
+        if not path.is_file():
+            return b""
+        with path.open("rb") as file:
+            head = file.read(size)
+            if head.startswith(_GZIP):
+                file.seek(0)
+                with gzip.open(file) as unpacked:
+                    head = unpacked.read(size)
+    except (OSError, EOFError, zlib.error):
+        return b""
+    return head.removeprefix(codecs.BOM_UTF8)
+
+
+def _map_gzip(file: BinaryIO, again: str, bomb: int) -> memoryview:
     try:
         with gzip.open(file) as unpacked, tempfile.TemporaryFile() as plain:
-            most = max(_BOMB, _BOMB_RATIO * os.fstat(file.fileno()).st_size)
+            most = max(bomb, _BOMB_RATIO * os.fstat(file.fileno()).st_size)
             chunk = unpacked.read(_CHUNK)
-            _check_start(chunk)
+            _check_start(chunk, again)
             while chunk:
                 plain.write(chunk)
                 if plain.tell() > most:
@@ -66,14 +90,14 @@ def _map_gzip(file: BinaryIO) -> memoryview:
             plain.flush()
             return memoryview(mmap.mmap(plain.fileno(), 0, access=mmap.ACCESS_READ))
     except EOFError:
-        raise DumpError(f"is a gzip file that was cut off: {AGAIN}") from None
+        raise DumpError(f"is a gzip file that was cut off: {again}") from None
     except (gzip.BadGzipFile, zlib.error) as error:
-        raise DumpError(f"is a broken gzip file ({error}): {AGAIN}") from None
+        raise DumpError(f"is a broken gzip file ({error}): {again}") from None
     except OSError as error:
         raise DumpError(f"cannot be unpacked: {error.strerror}; free space in {tempfile.gettempdir()}") from None
 
 
-def _check_start(head: bytes) -> None:
+def _check_start(head: bytes, again: str) -> None:
     """Refuse by name what cannot be JSON, from its first bytes."""
     for magic, name in _OTHER_COMPRESSIONS.items():
         if head.startswith(magic):
@@ -82,7 +106,7 @@ def _check_start(head: bytes) -> None:
         raise DumpError("is UTF-16 or UTF-32 text: save it as UTF-8, as JSON demands")
     start = head.removeprefix(codecs.BOM_UTF8).lstrip(b" \t\r\n")
     if not start and len(head) < _CHUNK:
-        raise DumpError(f"is empty: {AGAIN}")
+        raise DumpError(f"is empty: {again}")
     if start[:1] in (b"", b"{", b"["):
         return
     if start.startswith(b"<"):
@@ -101,11 +125,27 @@ def check_utf8(data: memoryview) -> None:
     try:
         while position < len(data):
             end = position + _CHUNK
+            if bytes(data[position:end]).isascii():
+                position = end
+                continue
             _, valid = codecs.utf_8_decode(data[position:end], "strict", end >= len(data))
             position += valid
     except UnicodeDecodeError as error:
         at = position + error.start
         raise DumpError(f"is not valid UTF-8: byte {data[at]:#04x} at offset {at}; {AGAIN}") from None
+
+
+def newlines(data: memoryview) -> int:
+    """Return how many newlines are in the content."""
+    found = 0
+    for start in range(0, len(data), _CHUNK):
+        chunk = bytes(data[start : start + _CHUNK])
+        # They are few, and then this is many times as fast as bytes.count.
+        at = chunk.find(b"\n")
+        while at >= 0:
+            found += 1
+            at = chunk.find(b"\n", at + 1)
+    return found
 
 
 def refuse_malformed(data: memoryview, message: str) -> NoReturn:

@@ -11,16 +11,10 @@ import msgspec
 from msgspec import UNSET, Raw, Struct
 
 from etcd_coverage.dumps.error import DOWNLOAD, EXPECTED, TOO_DEEP, DumpError
-from etcd_coverage.dumps.files import check_utf8, refuse_malformed, start_of
-from etcd_coverage.dumps.otlp_json import (
-    OtherSpelling,
-    ResourceSpans,
-    list_of,
-    read_resource,
-    resource_of,
-    resources_of,
-)
-from etcd_coverage.dumps.spelling import loads
+from etcd_coverage.dumps.files import check_utf8, newlines, refuse_malformed, start_of
+from etcd_coverage.dumps.otlp_json import Refused, ResourceSpans, list_of, resource_of, resources_of, size
+from etcd_coverage.dumps.otlp_spelled import read_resource
+from etcd_coverage.dumps.spelling import check_names, loads, refuse_misspelled
 from etcd_coverage.text import escape, quote, shorten
 
 if TYPE_CHECKING:
@@ -31,12 +25,13 @@ if TYPE_CHECKING:
 
 class _Result(Struct, rename="camel"):
     resource_spans: list[ResourceSpans]
-    snake_resource_spans: OtherSpelling = msgspec.field(name="resource_spans", default=UNSET)
+    snake_resource_spans: Refused = msgspec.field(name="resource_spans", default=UNSET)
 
 
-class _Dump(Struct):
+class _Dump(Struct, omit_defaults=True):
     result: _Result
-    error: OtherSpelling = UNSET
+    error: Refused = UNSET
+    note: Raw = msgspec.field(name="etcdK8sCoverage", default=Raw(b""))
 
 
 _decoder = msgspec.json.Decoder(_Dump)
@@ -46,9 +41,26 @@ def read(data: memoryview) -> list[Resource]:
     """Return the resources of the answer with their spans, in order; raise `DumpError` if it is not a whole one."""
     check_utf8(data)
     try:
-        return resources_of(_decoder.decode(data).result.resource_spans)
+        dump = _decoder.decode(data)
     except (msgspec.DecodeError, RecursionError):
         return list(_one_by_one(data))
+    resources = dump.result.resource_spans
+    if not _is_all(data, dump):
+        return list(_one_by_one(data))
+    return resources_of(resources)
+
+
+def _is_all(data: memoryview, dump: _Dump) -> bool:
+    """Return whether the text is as long as that of what was decoded, but for newlines: nothing was left out."""
+    resources = dump.result.resource_spans
+    buffer = bytearray()
+    dump.result.resource_spans = []
+    expected = size(dump, buffer) + max(len(resources) - 1, 0)
+    expected += sum([size(resource, buffer) for resource in resources])
+    dump.result.resource_spans = resources
+    more = len(data) - expected
+    # Between the resources; in a text a newline is an escape.
+    return not more or (0 < more <= len(resources) + 1 and newlines(data) == more)
 
 
 def traces_limit(data: memoryview) -> int | None:
@@ -97,8 +109,15 @@ def _one_by_one(data: memoryview) -> Iterator[Resource]:
         raise DumpError(TOO_DEEP) from None
     except msgspec.DecodeError as error:
         refuse_malformed(data, str(error))
+    around = len(data) - sum([len(memoryview(raw)) + 1 for raw in resources])
+    # No place for a field beside these, with or without a newline after each resource and at the end.
+    if around - len(_AROUND) not in (-1, 0) and around - newlines(data) - len(_AROUND) not in (-1, 0):
+        check_names(bytes(data), "the answer")
     for number, raw in enumerate(resources):
         yield read_resource_spans(raw, f"resourceSpans[{number}]")
+
+
+_AROUND = b'{"result":{"resource_spans":]}}'
 
 
 def _resource_spans(data: memoryview) -> list[Raw]:
@@ -119,6 +138,7 @@ def _resource_spans(data: memoryview) -> list[Raw]:
         raise DumpError(f'is JSON without "result": {hint}; {EXPECTED}')
     try:
         result = msgspec.json.decode(top["result"], type=dict[str, Raw] | None) or {}
+        refuse_misspelled(result, "its result")
         return list_of(result, "resourceSpans", "resource_spans", "its result")
     except msgspec.ValidationError:
         raise DumpError(f"is JSON of another shape: its result has no list of resourceSpans; {EXPECTED}") from None

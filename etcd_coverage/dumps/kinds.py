@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -54,7 +53,14 @@ def read_dump(path: Path) -> list[Resource]:
 def open_dump(path: Path) -> Dump:
     """Return the dump at ``path``: as `read_dump` does, with what was noted in it."""
     data = content(path)
-    if bytes(data[:3]) == codecs.BOM_UTF8:
-        data = data[3:]
-    kind = next(kind for kind in KINDS if kind.is_kind(data))
+    kind = _kind(data)
     return Dump(kind.read(data), kind.traces_limit(data))
+
+
+def read(data: memoryview) -> list[Resource]:
+    """Return the resources of a dump's content, as `read_dump` does."""
+    return _kind(data).read(data)
+
+
+def _kind(data: memoryview) -> Kind:
+    return next(kind for kind in KINDS if kind.is_kind(data))

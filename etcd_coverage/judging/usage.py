@@ -18,14 +18,17 @@ Count = Annotated[int, Meta(ge=0)]
 Positive = Annotated[int, Meta(ge=1)]
 """A number of something that there is."""
 
+PRINTABLE = (
+    "^(?![\\s\\S]*[\x00-\x1f\x7f-\xa0\xad\u0600-\u0605\u061c\u06dd\u070f\u0890-\u0891\u08e2\u1680\u180e"
+    "\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\ue000-\uf8ff\ufeff\ufff9-\ufffb\U000110bd\U000110cd"
+    "\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0001-\U000e007f\U000f0000-\U0010ffff])"
+)
+"""Matches a text of which each character can be printed (`str.isprintable`), in Python as in JSON Schema."""
+
 Text = Annotated[
-    str,
-    Meta(
-        description="Printable: what is not stands there as an escape such as \\x1b.",
-        extra_json_schema={"not": {"pattern": "[\\u0000-\\u001f\\u007f-\\u00a0\\u2028-\\u202e\\u2066-\\u2069\\ufeff]"}},
-    ),
+    str, Meta(description="Printable: what is not stands there as an escape such as \\x1b.", pattern=PRINTABLE)
 ]
-"""A text of which each character can be printed (`str.isprintable`); checked when a usage is loaded."""
+"""A text of which each character can be printed; checked when a usage is loaded."""
 
 TRACE_LIMITS = (100, 1_000, 1_500, 10_000, 100_000)
 """Numbers of traces at which a download was probably cut: Jaeger's default (100), its UI's largest, and round ones."""
@@ -129,6 +132,10 @@ class Quality(Struct, kw_only=True):
         if not self.likely_apiserver:
             return ""
         return f': service "{self.likely_apiserver}" calls etcd in its place, whose service.name must be apiserver'
+
+
+QUALITY_OF_0_1 = Quality.__struct_fields__[: Quality.__struct_fields__.index("traces_limit")]
+"""The fields that every saved quality has, since version 0.1 of this project."""
 
 
 class Row(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -68,7 +68,7 @@ class Run:
             size = f"{source.path.stat().st_size / 1e6:.1f} MB" if source.path.is_file() else "not a file"
             release = self.release(name)
             how = f", judged as Kubernetes {release}" if release else ""
-            lines.append(f"  {name}: {size}{', a saved usage' if saved.is_saved(source.path) else how}")
+            lines.append(f"  {name}: {size}{', a saved usage' if source.is_saved else how}")
         return lines
 
     def compare_with(
