@@ -4,13 +4,16 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
 PROJECT = Path(__file__).parent.parent
 TOOLS = ("docker", "kind", "kubectl", "make", "git", "go", "curl", "ss", "ip", "openssl")
-SCRIPTS = ("collect_common.sh", "collect_kind_traces.sh", "collect_robustness_traces.sh", "collect_local_traces.sh")
+SCRIPTS = ("collect_kind_traces.sh", "collect_robustness_traces.sh", "collect_local_traces.sh")
+# They are inherited: a background job of a script ignores interrupts, one of nohup hang-ups.
+DEFAULT_SIGNALS = "--default-signal=INT,TERM,HUP,PIPE"
 OLD_DUMP = "an earlier dump\n"
 PATCHES = "contract-events.patch: applicable\ncontract-tracker.patch: applicable\n"
 
@@ -38,7 +41,7 @@ class World:
         self.etcd = self.root / "etcd clone"
         self.dump = self.project / "testdata" / "traces.json"
         double = self.root / "bin" / "double"
-        for name in ("bin", "network", "container", "image", "cluster", "listeners", "tmp"):
+        for name in ("bin", "network", "container", "image", "cluster", "listeners", "tmp", "locks"):
             (self.root / name).mkdir(parents=True)
         for folder in (
             self.kubernetes / ".git",
@@ -54,6 +57,8 @@ class World:
         (self.etcd / "Makefile").touch()
         for name in SCRIPTS:
             shutil.copy(PROJECT / name, self.project)
+        # A link, so that what Python compiled of it serves every world.
+        (self.project / "etcd_coverage").symlink_to(PROJECT / "etcd_coverage")
         shutil.copy(PROJECT / "tests" / "doubles" / "double", double)
         for tool in TOOLS:
             (self.root / "bin" / tool).symlink_to(double)
@@ -75,6 +80,8 @@ class World:
             "HOME": str(self.root),
             "TMPDIR": str(self.root / "tmp"),
             "WORLD": str(self.root),
+            "PYTHON": sys.executable,
+            "LOCK_DIR": str(self.root / "locks"),
             "KUBERNETES_REPO": str(self.kubernetes),
             "ETCD_REPO": str(self.etcd),
             "MIN_DISK_GB": "0",
@@ -97,6 +104,9 @@ class World:
         (self.etcd / "Makefile").write_text("build:\n\techo make build >>'$(WORLD)/calls'\n")
         (self.project / ".venv" / "bin").mkdir(parents=True)
         (self.project / ".venv" / "bin" / "pytest").symlink_to(self.root / "bin" / "double")
+        python = self.project / ".venv" / "bin" / "python"
+        python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+        python.chmod(0o755)
         for name in ("pyproject.toml", "constraints.txt", ".venv/.installed"):
             (self.project / name).touch()
         return self.start("/usr/bin/make", target, "-C", str(self.project), **environment)
@@ -106,7 +116,7 @@ class World:
         (self.root / "calls").write_text("")
         (self.root / "hangs").unlink(missing_ok=True)
         return subprocess.Popen(
-            [str(self.project / script), *arguments],
+            ["/usr/bin/env", DEFAULT_SIGNALS, str(self.project / script), *arguments],
             cwd=self.root,
             env=self.environment | environment,
             stdin=subprocess.DEVNULL,

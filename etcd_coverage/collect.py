@@ -1,0 +1,61 @@
+"""Collects a dump: `python -m etcd_coverage.collect kind|local|robustness`, what the collect_*.sh scripts run.
+
+The exit code is 0 where the dump is there, 1 where it is not, 2 for wrong usage, 128 and the signal's number after one.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+from etcd_coverage.sources import collect_kind, collect_local, collect_robustness
+from etcd_coverage.sources.collect_processes import Signals
+from etcd_coverage.sources.collect_run import Run
+from etcd_coverage.sources.collect_settings import Reader, UsageError, parse_options
+from etcd_coverage.text import printable
+
+_COLLECTORS = {"kind": collect_kind, "local": collect_local, "robustness": collect_robustness}
+_USAGE = "usage: python -m etcd_coverage.collect kind|local|robustness [--help]"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command line and return its exit code."""
+    if arguments and arguments[0] in ("--help", "-h"):
+        print(_USAGE)
+        return 0
+    if not arguments or arguments[0] not in _COLLECTORS:
+        print(_USAGE, file=sys.stderr)
+        return 2
+    collector = _COLLECTORS[arguments[0]]
+    try:
+        options = parse_options(arguments[1:], collector.FLAGS, collector.VALUED)
+        plan = collector.plan(Reader(os.environ, Path.cwd()), options)
+    except UsageError as error:
+        print(f"{collector.NAME}: {printable(str(error))} (see --help)", file=sys.stderr)
+        return 2
+    except OSError as error:
+        print(f"{collector.NAME}: {error.filename or 'the current folder'}: {error.strerror}", file=sys.stderr)
+        return 1
+    if options.help:
+        print(plan.help, end="")
+        return 0
+    if not importlib.util.find_spec("filelock"):
+        print(f"{collector.NAME}: {sys.executable} lacks filelock: make .venv/.installed", file=sys.stderr)
+        return 1
+    os.chdir(plan.settings.project)
+    with Signals() as signals:
+        run = Run(plan.settings, signals, dry_run=options.dry_run, keep=options.keep)
+        return run.perform(plan.steps(run))
+
+
+if __name__ == "__main__":
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # until the run begins there is nothing to undo
+    sys.exit(main(sys.argv[1:]))
