@@ -26,8 +26,17 @@ check: $(VENV)  ## lint, format, types and shell scripts
 	$(BIN)/mypy
 	$(BIN)/shellcheck -x $(SHELL_SCRIPTS)
 
-# Judges one dump, $$dump.
-JUDGE = $(BIN)/pytest -v --require-dumps --testdata "$$(dirname "$$dump")" -k "TestInterfaceUse and [$$(basename "$$dump")"
+# Judges one dump, $$dump, with the options in "$$@". A name with characters that -k does not take is linked into a folder
+# of its own.
+JUDGE = name=$$(basename "$$dump"); \
+	case $$name in \
+	*[!A-Za-z0-9._+-]*) \
+		folder=$$(mktemp -d) && trap 'rm -r "$$folder"' EXIT && ln -s "$$(realpath "$$dump")" "$$folder/" && \
+		$(BIN)/pytest -v --require-dumps --testdata "$$folder" -k TestInterfaceUse "$$@" ;; \
+	*) $(BIN)/pytest -v --require-dumps --testdata "$$(dirname "$$dump")" -k "TestInterfaceUse and [$$name" "$$@" ;; \
+	esac
+# The collectors run in .venv, whatever made it.
+COLLECT = PYTHON="$(CURDIR)/$(BIN)/python"
 
 # By another name, lest make -n build etcd.
 SUBMAKE = $(MAKE)
@@ -36,21 +45,22 @@ k8s-coverage: $(VENV)  ## collect a dump from a kind cluster and judge it: docs/
 	@# Without Go or the clone the script tells all that is missing in one list.
 	@etcd="$${ETCD_REPO:-$$(go env GOPATH 2>/dev/null)/src/go.etcd.io/etcd}"; \
 	if command -v go >/dev/null && [ -d "$$etcd" ]; then $(SUBMAKE) -C "$$etcd" build; fi
-	./collect_kind_traces.sh
+	$(COLLECT) ./collect_kind_traces.sh
 	@dump=$${OUTPUT:-testdata/traces.json} && \
 	tag=$$(git -C "$${KUBERNETES_REPO:-$$(go env GOPATH)/src/k8s.io/kubernetes}" describe --tags --match 'v*') && \
-	version=$$(echo "$$tag" | sed -E 's/^v([0-9]+\.[0-9]+).*/\1/') && \
-	$(JUDGE) --kubernetes-version "$$version"
+	version=$$(printf '%s\n' "$$tag" | sed -E 's/^v([0-9]+\.[0-9]+).*/\1/') && \
+	set -- --kubernetes-version "$$version" && $(JUDGE)
 
 robustness-coverage: $(VENV)  ## collect a dump from etcd's robustness tests and judge it: docs/collect.md
-	./collect_robustness_traces.sh
+	$(COLLECT) ./collect_robustness_traces.sh
 	@dump=$${OUTPUT:-testdata/demo_traces.json} && $(JUDGE)
 
 KUBERNETES ?= 1.37
 
 local-coverage: $(VENV)  ## collect a dump from a control plane on loopback, without Docker, and judge it: docs/collect.md
-	./collect_local_traces.sh --kubernetes $(KUBERNETES) $(ARGS)
-	@dump=$${OUTPUT:-testdata/kubernetes-$(KUBERNETES)-local.json.gz} && $(JUDGE) --kubernetes-version $(KUBERNETES)
+	$(COLLECT) ./collect_local_traces.sh --kubernetes $(KUBERNETES) $(ARGS)
+	@dump=$${OUTPUT:-testdata/kubernetes-$(KUBERNETES)-local.json.gz} && \
+	set -- --kubernetes-version $(KUBERNETES) && $(JUDGE)
 
 $(TOOLS)/kind: tools/kind/go.mod tools/kind/go.sum
 	cd tools/kind && go build -o $(CURDIR)/$@ sigs.k8s.io/kind

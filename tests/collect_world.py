@@ -115,6 +115,10 @@ class World:
         """Start a script in a session of its own, as a terminal would."""
         (self.root / "calls").write_text("")
         (self.root / "hangs").unlink(missing_ok=True)
+        return self.start_beside(script, *arguments, **environment)
+
+    def start_beside(self, script: str, *arguments: str, **environment: str) -> "subprocess.Popen[str]":
+        """Start a script while another runs."""
         return subprocess.Popen(
             ["/usr/bin/env", DEFAULT_SIGNALS, str(self.project / script), *arguments],
             cwd=self.root,
@@ -133,6 +137,9 @@ class World:
 
     def run(self, script: str, *arguments: str, **environment: str) -> Result:
         return self.end(self.start(script, *arguments, **environment))
+
+    def run_beside(self, script: str, *arguments: str, **environment: str) -> Result:
+        return self.end(self.start_beside(script, *arguments, **environment))
 
     def await_hang(self, process: "subprocess.Popen[str]") -> None:
         deadline = time.monotonic() + 60

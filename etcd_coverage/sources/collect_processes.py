@@ -140,34 +140,35 @@ class Child:
 
     def end(self, seconds: float) -> bool:
         """Ask all its processes to end, and after so many seconds kill them; return whether they had to be killed."""
-        if self._signal(signal.SIGTERM, seconds):
+        # Once: a process that tidies up may start others.
+        self._send(signal.SIGTERM)
+        if self._gone(seconds):
             return False
-        self._signal(signal.SIGKILL, _KILL_SECONDS)
+        self.kill()
         return True
 
     def kill(self) -> None:
         """Kill all its processes."""
-        self._signal(signal.SIGKILL, _KILL_SECONDS)
+        deadline = time.monotonic() + _KILL_SECONDS
+        self._send(signal.SIGKILL)
+        while not self._gone(0.2) and time.monotonic() < deadline:
+            self._send(signal.SIGKILL)
 
-    def _signal(self, number: signal.Signals, seconds: float) -> bool:
-        """Send a signal to all its processes; return whether all ended in time."""
+    def _send(self, number: signal.Signals) -> None:
+        for pid in self._processes():
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+    def _gone(self, seconds: float) -> bool:
+        """Return whether all its processes end in time."""
         deadline = time.monotonic() + seconds
         pause = 0.005
-        sent: set[int] = set()
-        while True:
-            left = self._processes()
-            if not left:
-                return True
-            for pid in left - sent:
-                try:
-                    os.kill(pid, number)
-                except ProcessLookupError:
-                    continue
-            sent |= left
+        while self._processes():
             if time.monotonic() > deadline:
                 return False
             self._signals.sleep(pause)
             pause = min(pause * 2, 0.2)
+        return True
 
     def _processes(self) -> set[int]:
         """Return the ids of its living processes.

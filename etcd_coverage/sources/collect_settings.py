@@ -23,9 +23,9 @@ _PROXIES = ("http_proxy", "https_proxy", "all_proxy")
 _NOT_FOR_CHILDREN = (
     # When make runs the collector, other projects' makes must not get its options.
     *("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES"),
-    # They take git to another repository than the one that it is called in (git rev-parse --local-env-vars).
+    # They take git to another repository than the one that it is called in (git(1), "The Git Repository").
     *("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR", "GIT_NAMESPACE"),
-    *("GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT"),
+    *("GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES"),
     # `cd` of a shell script would print where it went.
     "CDPATH",
 )
