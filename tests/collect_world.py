@@ -28,15 +28,30 @@ class Result:
     calls: list[str]
 
 
+def problems(result: Result) -> list[str]:
+    """Return what a preflight reported."""
+    assert result.code == 1
+    assert "cannot start; nothing was changed. Problems: " in result.stderr
+    return [line.removeprefix("  - ") for line in result.stderr.splitlines() if line.startswith("  - ")]
+
+
+def only_problem(result: Result) -> str:
+    (problem,) = problems(result)
+    return problem
+
+
 @dataclass
 class World:
     """A machine with the project's scripts, clones of Kubernetes and etcd, and doubles of every tool."""
 
     root: Path
     environment: dict[str, str] = field(init=False)
+    folder: Path = field(init=False)
+    """Where scripts are called."""
 
     def __post_init__(self) -> None:
         self.project = self.root / "the project"
+        self.folder = self.root
         self.kubernetes = self.root / "kubernetes clone"
         self.etcd = self.root / "etcd clone"
         self.dump = self.project / "testdata" / "traces.json"
@@ -115,13 +130,13 @@ class World:
         """Start a script in a session of its own, as a terminal would."""
         (self.root / "calls").write_text("")
         (self.root / "hangs").unlink(missing_ok=True)
-        return self.start_beside(script, *arguments, **environment)
+        return self.start_by([], script, *arguments, **environment)
 
-    def start_beside(self, script: str, *arguments: str, **environment: str) -> "subprocess.Popen[str]":
-        """Start a script while another runs."""
+    def start_by(self, before: list[str], script: str, *arguments: str, **environment: str) -> "subprocess.Popen[str]":
+        """Start a script by another program, or while another script runs."""
         return subprocess.Popen(
-            ["/usr/bin/env", DEFAULT_SIGNALS, str(self.project / script), *arguments],
-            cwd=self.root,
+            ["/usr/bin/env", DEFAULT_SIGNALS, *before, str(self.project / script), *arguments],
+            cwd=self.folder,
             env=self.environment | environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -139,7 +154,12 @@ class World:
         return self.end(self.start(script, *arguments, **environment))
 
     def run_beside(self, script: str, *arguments: str, **environment: str) -> Result:
-        return self.end(self.start_beside(script, *arguments, **environment))
+        """Run a script while another runs."""
+        return self.end(self.start_by([], script, *arguments, **environment))
+
+    def run_by(self, before: list[str], script: str, *arguments: str, **environment: str) -> Result:
+        (self.root / "calls").write_text("")
+        return self.end(self.start_by(before, script, *arguments, **environment))
 
     def await_hang(self, process: "subprocess.Popen[str]") -> None:
         deadline = time.monotonic() + 60

@@ -1,18 +1,15 @@
-"""Faults around a collector: programs that fail, settings that cannot be, neighbours, signals, full disks."""
+"""Faults around a collector while it runs: programs that fail, proxies, neighbours, a Jaeger that dies."""
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import signal
 import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.collect_world import DEFAULT_SIGNALS, OLD_DUMP, PROJECT, Result, World
+from tests.collect_world import OLD_DUMP, Result, World, only_problem, problems
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,6 +20,8 @@ LOCAL = "collect_local_traces.sh"
 ROBUSTNESS = "collect_robustness_traces.sh"
 CLUSTER = "kind-with-external-etcd"
 JAEGER = f"{CLUSTER}-jaeger"
+# One of a kind is in the default suite.
+SLOW = pytest.mark.integration
 
 
 @pytest.fixture
@@ -30,26 +29,6 @@ def world(tmp_path: Path) -> Iterator[World]:
     world = World(tmp_path / "a world")
     yield world
     world.end_processes()
-
-
-def use_local(world: World) -> None:
-    """Leave no clone to `collect_local_traces.sh`."""
-    for name in ("KUBERNETES_REPO", "ETCD_REPO"):
-        world.environment.pop(name, None)
-
-
-def problems(result: Result) -> list[str]:
-    assert result.code == 1
-    assert "cannot start; nothing was changed. Problems: " in result.stderr
-    return [line.removeprefix("  - ") for line in result.stderr.splitlines() if line.startswith("  - ")]
-
-
-def the_problem(result: Result) -> str:
-    (problem,) = problems(result)
-    return problem
-
-
-# A listing that fails is a failure.
 
 
 @pytest.mark.parametrize(
@@ -64,16 +43,16 @@ def the_problem(result: Result) -> str:
     ],
 )
 def test_a_listing_that_fails_in_the_preflight_is_a_problem(world: World, call: str, problem: str) -> None:
-    assert the_problem(world.run(KIND, FAIL=call)).startswith(problem)
+    assert only_problem(world.run(KIND, FAIL=call)).startswith(problem)
 
 
 @pytest.mark.parametrize(
     ("call", "title", "by_hand"),
     [
         ("kind get clusters", "delete the cluster", f"kind delete cluster --name {CLUSTER}"),
-        ("docker ps", "remove Jaeger", f"docker rm --force {JAEGER}"),
-        ("docker network ls", "remove the network", f"docker network rm {CLUSTER}"),
-        ("docker image ls", "remove the node image", "docker image rm etcd-coverage/node:"),
+        pytest.param("docker ps", "remove Jaeger", f"docker rm --force {JAEGER}", marks=SLOW),
+        pytest.param("docker network ls", "remove the network", f"docker network rm {CLUSTER}", marks=SLOW),
+        pytest.param("docker image ls", "remove the node image", "docker image rm etcd-coverage/node:", marks=SLOW),
     ],
 )
 def test_a_listing_that_fails_in_the_clean_up_is_a_failure(world: World, call: str, title: str, by_hand: str) -> None:
@@ -99,13 +78,12 @@ def test_a_failed_run_saves_the_logs_of_the_cluster_before_it_is_deleted(world: 
     assert world.left_over() == []
 
 
+@SLOW
 def test_logs_that_cannot_be_saved_do_not_keep_the_cluster(world: World) -> None:
     result = world.run(KIND, FAIL="WHAT=test/e2e|kind export")
     assert "warning: the logs of the cluster could not be saved: double: refused: kind export" in result.stderr
     assert world.left_over() == []
 
-
-# Proxies.
 
 PROXIES = {
     "http_proxy": "http://[malformed",
@@ -132,9 +110,6 @@ def test_the_download_goes_around_proxies_and_the_servers_of_the_run_know_each_o
         assert (given["no_proxy"], given["NO_PROXY"]) == (hosts, hosts)
 
 
-# Two runs at once.
-
-
 def test_a_second_run_on_the_machine_waits_for_the_end_of_the_first(world: World) -> None:
     first = world.start(KIND, HANG="kind build")
     world.await_hang(first)
@@ -152,7 +127,7 @@ def test_a_clone_has_one_user_at_a_time(world: World) -> None:
     first = world.start(KIND, HANG="kind build")
     world.await_hang(first)
     result = world.run_beside(LOCAL, "--kubernetes", "1.36")
-    assert the_problem(result).startswith(f"another run uses the clone {world.kubernetes}: collect_kind_traces, ")
+    assert only_problem(result).startswith(f"another run uses the clone {world.kubernetes}: collect_kind_traces, ")
     assert "applied" in (world.root / "patches").read_text()
     first.send_signal(signal.SIGTERM)
     assert world.end(first).code == 143
@@ -160,7 +135,11 @@ def test_a_clone_has_one_user_at_a_time(world: World) -> None:
 
 @pytest.mark.parametrize(
     ("call", "step"),
-    [("kind build", "build the node image"), ("kind create", "run the e2e tests"), ("^e2e.test", "run the cmd tests")],
+    [
+        ("kind build", "build the node image"),
+        pytest.param("kind create", "run the e2e tests", marks=SLOW),
+        pytest.param("^e2e.test", "run the cmd tests", marks=SLOW),
+    ],
 )
 def test_patches_that_another_program_takes_out_end_the_run(world: World, call: str, step: str) -> None:
     reverse = f"sed -i '2s/: applied/: applicable/' '{world.root}/patches'"
@@ -177,8 +156,8 @@ def test_patches_that_another_program_takes_out_end_the_run(world: World, call: 
     ("kind", "name", "after"),
     [
         ("container", JAEGER, "docker network create"),
-        ("network", CLUSTER, "docker image inspect"),
-        ("cluster", CLUSTER, "etcdctl .* health"),
+        pytest.param("network", CLUSTER, "docker image inspect", marks=SLOW),
+        pytest.param("cluster", CLUSTER, "etcdctl .* health", marks=SLOW),
     ],
 )
 def test_what_somebody_else_makes_meanwhile_is_left_as_it_is(world: World, kind: str, name: str, after: str) -> None:
@@ -204,21 +183,61 @@ def test_a_user_keeps_the_patches_that_were_in_before(world: World) -> None:
     assert (result.code, other.read_text(), file.read_text()) == (0, "plain\n", "traced\n")
 
 
-# Numbers.
+def test_a_jaeger_that_ends_during_the_tests_is_noticed_after_them_and_its_log_is_saved(world: World) -> None:
+    # As a stopped container is: in the list of all, not in that of those that run.
+    stop = f"touch '{world.root}/stopped'"
+    result = world.run(KIND, AFTER="^e2e.test", DO=stop)
+    assert result.code == 1
+    (log,) = world.project.glob("logs/*/jaeger.log")
+    assert f"error: Jaeger has ended, and the traces with it (log: {log})" in result.stderr
+    assert "failed: run the e2e tests" in result.stderr
+    assert "   | Jaeger: last words" in result.stderr
+    assert log.read_text() == "Jaeger: last words\n"
+    assert not any("test-cmd" in call for call in result.calls)
+    assert world.left_over() == []
 
 
-@pytest.mark.parametrize("value", ["10m", "30s", "-1", "1e3", "nan", "inf", "٣", "604801", "a[$(touch hacked)]"])
-@pytest.mark.parametrize(
-    ("script", "name"),
-    [
-        (KIND, "COMPACTION_SECONDS"),
-        (KIND, "TRACE_SECONDS"),
-        (ROBUSTNESS, "CLEANUP_SECONDS"),
-        (LOCAL, "STOP_SECONDS"),
-    ],
-)
-def test_a_time_that_is_no_number_of_seconds_is_a_problem(world: World, script: str, name: str, value: str) -> None:
-    environment = {name: value} | ({"KUBERNETES_REPO": "", "ETCD_REPO": ""} if script == LOCAL else {})
-    result = world.run(script, "--dry-run", **environment)
-    assert the_problem(result) == f"{name} is no number of seconds from 0 to 604800: {value.encode().decode()}"
-    assert not (world.root / "hacked").exists()
+@SLOW
+def test_a_docker_that_cannot_be_asked_after_the_tests_ends_the_run(world: World) -> None:
+    result = world.run(ROBUSTNESS, READY_SECONDS="0", FAIL=r"docker ps --quiet")
+    assert "docker cannot tell whether Jaeger still runs: double: refused: docker ps --quiet" in result.stderr
+    assert (result.code, world.left_over()) == (1, [])
+
+
+def test_a_jaeger_program_that_ends_during_the_tests_is_noticed_after_them(world: World) -> None:
+    jaeger = world.root / "bin" / "jaeger"
+    jaeger.symlink_to(world.root / "bin" / "double")
+    kill = "kill $(<$WORLD/jaeger-runs); while [[ -e $WORLD/jaeger-runs ]]; do sleep 0.01; done"
+    result = world.run(ROBUSTNESS, JAEGER_BIN=str(jaeger), AFTER="test-robustness", DO=kill)
+    assert result.code == 1
+    assert "error: jaeger has ended (log: " in result.stderr
+    assert not any("--window" in call for call in result.calls)
+    assert world.left_over() == []
+
+
+@SLOW
+def test_the_log_of_jaeger_is_saved_after_a_run_that_passes(world: World) -> None:
+    assert world.run(ROBUSTNESS).code == 0
+    (log,) = world.project.glob("logs/*/jaeger.log")
+    assert log.read_text() == "Jaeger: last words\n"
+
+
+@SLOW
+def test_what_was_applied_is_reversed_by_hand_where_the_clean_up_cannot(world: World) -> None:
+    result = world.run(KIND, FAIL="series.sh reverse")
+    series = f"'{world.project}/patches/kubernetes/series.sh'"
+    only = "--only contract-events.patch --only contract-tracker.patch"
+    assert f"   {series} reverse {only} '{world.kubernetes}'\n" in result.stderr
+    assert result.code == 1
+
+
+@SLOW
+@pytest.mark.parametrize("given", ["new", "empty"])
+def test_the_data_of_etcd_is_removed_and_an_empty_folder_stays(world: World, tmp_path: Path, given: str) -> None:
+    data = tmp_path / "the data"
+    if given == "empty":
+        data.mkdir()
+    write = f"mkdir -p '{data}/member' && touch '{data}/member/db'"
+    assert world.run(KIND, DATA_DIR="../the data", AFTER="^etcdctl", DO=write).code == 0
+    assert data.exists() == (given == "empty")
+    assert not data.exists() or list(data.iterdir()) == []

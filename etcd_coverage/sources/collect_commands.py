@@ -39,6 +39,16 @@ class LateError(CollectError):
     """A command of the clean-up that did not end in time."""
 
 
+def tail(path: Path) -> list[str]:
+    """Return the lines of the last 64 KiB of a log; none where it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(path.stat().st_size - 65536, 0))
+            return file.read(65536).decode(errors="replace").splitlines()
+    except OSError:
+        return []
+
+
 class Commands:
     """Runs commands, each in the environment and with the time limits of the settings."""
 
@@ -77,19 +87,12 @@ class Commands:
 
     def last_lines(self, path: Path, count: int = 15) -> None:
         """Print the last lines of a log to standard error."""
-        try:
-            with path.open("rb") as file:
-                file.seek(max(path.stat().st_size - 65536, 0))
-                lines = file.read().decode(errors="replace").splitlines()
-        except OSError:
-            return
-        for line in lines[-count:]:
+        for line in tail(path)[-count:]:
             self.complain(f"   | {printable(line)}")
 
     def last_line(self) -> str:
         """Return the last line of the step's log: what the command that failed has to say."""
-        lines = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
-        return printable(lines[-1]) if lines else ""
+        return printable("".join(tail(self.log)[-1:]))
 
     def run(self, *command: str | Path, **environment: str) -> None:
         """Run a command to its end, its output goes to the step's log. Raises `CommandError`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from etcd_coverage.sources.collect_commands import CollectError, CommandError
+from etcd_coverage.sources.collect_commands import CollectError, CommandError, tail
 from etcd_coverage.sources.collect_preflight import lock, need_disk
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Clone:
 
     def _no_version(self) -> str:
         repo = shlex.quote(str(self.repo))
-        if "dubious ownership" in self._run.log.read_text(errors="replace"):
+        if any("dubious ownership" in line for line in tail(self._run.log)):
             return (
                 "git does not read KUBERNETES_REPO, which belongs to another user:"
                 f" git config --global --add safe.directory {repo}"
