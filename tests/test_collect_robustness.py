@@ -145,6 +145,9 @@ def test_a_real_jaeger_gives_the_real_downloader_every_call_to_a_real_etcd(world
         CLIENT_URL=client_url,
         READY_SECONDS="60",
         POLL_SECONDS="1",
+        http_proxy="http://[malformed",
+        all_proxy="socks5://127.0.0.1:9",
+        SSL_CERT_FILE="/nowhere/certificates.pem",
     )
     assert result.code == 0, result.stderr
     assert world.left_over() == []
@@ -165,6 +168,16 @@ def test_make_collects_and_judges_the_dump(world: World) -> None:
     assert result.calls[-1] == (
         f"pytest -v --require-dumps --testdata {world.dump.parent} -k TestInterfaceUse and [demo_traces.json"
     )
+
+
+@pytest.mark.parametrize("name", ["a b.json", "a [b] 'c' \"d\".json.gz", "$HOME;*.json"])
+def test_make_judges_a_dump_of_any_name(world: World, name: str) -> None:
+    result = world.end(world.start_make("robustness-coverage", OUTPUT=str(world.dump.with_name(name))))
+    assert (result.code, result.stderr) == (0, "")
+    assert world.dump.with_name(name).read_text() == "a new dump\n"
+    assert re.fullmatch(r"pytest -v --require-dumps --testdata \S+ -k TestInterfaceUse", result.calls[-1])
+    assert (world.root / "judged").read_text() == f"{name}\n"
+    assert world.left_over() == []
 
 
 def test_dry_run_prints_the_commands_and_changes_nothing(world: World) -> None:
