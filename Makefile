@@ -3,10 +3,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 VENV := .venv/.installed
 TOOLS := .tools/bin
-SHELL_SCRIPTS = .ci/run $(wildcard *.sh patches/kubernetes/*.sh tools/*/*.sh) $(wildcard tests/doubles/*)
+SHELL_SCRIPTS = .ci/run $(wildcard *.sh patches/kubernetes/*.sh tools/*/*.sh) $(wildcard meta_tests/doubles/*)
 
 .DEFAULT_GOAL := coverage
-.PHONY: help coverage test integration check tools usages bench clean k8s-coverage robustness-coverage local-coverage
+.PHONY: help coverage test integration check docs wheels parity tools usages bench clean k8s-coverage robustness-coverage local-coverage
 
 help:  ## list the targets
 	@sed -nE 's/^([a-z0-9-]+):.*## (.*)/\1: \2/p' Makefile
@@ -15,16 +15,22 @@ coverage: $(VENV)  ## judge every dump in testdata/ and print its tables
 	$(BIN)/pytest -v -k TestInterfaceUse tests/test_interface_use.py --require-dumps $(ARGS)
 
 test: $(VENV)  ## run every test that needs no server
-	$(BIN)/pytest -n auto -m "not integration"
+	$(BIN)/pytest -n auto -m "not integration" tests meta_tests $(ARGS)
 
 integration: $(VENV) tools  ## run the tests that drive real servers
-	$(BIN)/pytest -m integration
+	$(BIN)/pytest -m "integration and not parity" tests meta_tests
 
-check: $(VENV)  ## lint, format, types and shell scripts
+docs: $(VENV)  ## write the lists in the documents that follow the code
+	$(COG) -r README.md
+
+COG = $(BIN)/cog -I . --verbosity=1
+
+check: $(VENV)  ## lint, format, types, shell scripts, and lists in the documents
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/shellcheck -x $(SHELL_SCRIPTS)
+	$(COG) --check --check-fail-msg='run: make docs' README.md
 
 # Judges one dump, $$dump, with the options in "$$@". A name with characters that -k does not take is linked into a folder
 # of its own.
@@ -70,7 +76,7 @@ $(TOOLS)/kwok: tools/kwok/go.mod tools/kwok/go.sum
 	cd "$$(cd tools/kwok && go list -m -f '{{.Dir}}' sigs.k8s.io/kwok)/kustomize/stage" && \
 	sed -s '1i ---' node/fast/node-*.yaml node/heartbeat-with-lease/node-*.yaml pod/fast/pod-*.yaml >$(CURDIR)/$@-stages.yaml
 
-tools: $(TOOLS)/etcd $(TOOLS)/jaeger $(TOOLS)/kind $(TOOLS)/kwok  ## build the programs that the integration tests drive (Jaeger takes minutes)
+tools: $(TOOLS)/etcd $(TOOLS)/jaeger $(TOOLS)/kind $(TOOLS)/kwok $(TOOLS)/go_original.test  ## build the programs that the integration tests drive (Jaeger takes minutes)
 
 # Not `go install package@version`: it refuses modules with replace directives, which both have.
 $(TOOLS)/etcd: tools/etcd/go.mod tools/etcd/go.sum
@@ -79,10 +85,20 @@ $(TOOLS)/etcd: tools/etcd/go.mod tools/etcd/go.sum
 $(TOOLS)/jaeger: tools/jaeger/go.mod tools/jaeger/go.sum
 	cd tools/jaeger && go build -o $(CURDIR)/$@ github.com/jaegertracing/jaeger/cmd/jaeger
 
+# The Go original: a test binary, so `go test -c`; none of its files is committed.
+$(TOOLS)/go_original.test: tools/go_original/go.mod tools/go_original/go.sum
+	cd tools/go_original && go test -c -o $(CURDIR)/$@ go.etcd.io/etcd/tests/v3/robustness/coverage
+
+parity: $(VENV) $(TOOLS)/go_original.test  ## compare with etcd's Go tests, figure by figure, on real and mutated dumps
+	$(BIN)/pytest meta_tests/test_go_original.py
+
 usages: $(VENV)  ## save the usages of the demo dumps again
 	@for dump in testdata/kubernetes-1.[0-9][0-9].json.gz; do name=$$(basename "$$dump"); \
 	$(BIN)/pytest -q -k "TestInterfaceUse and [$$name" tests/test_interface_use.py --usage-json="usage/$${name%.gz}" || exit 1; \
 	done
+
+wheels: $(VENV)  ## try the wheel on every Python that is here, each in an empty environment
+	$(BIN)/python tools/wheels.py
 
 bench: $(VENV)  ## time the suite against json.load; takes some minutes
 	$(BIN)/python -m benchmarks.bench

@@ -1,23 +1,25 @@
 """Judges how Kubernetes uses etcd, from OpenTelemetry trace dumps.
 
-A dump flows down this list; each module imports only modules above it:
+The flow: dump -> spans (`dumps`) -> usage (`judging`) -> comparison (`comparing`) -> text (`reports`) -> verdict
+(`suite`). A room imports only rooms and modules above it in this list; each room's docstring lists its modules.
 
 - `text`: text from a dump, made fit to print
-- `otlp`: dump file -> spans
-- `maps`: spans -> span map, calls by gRPC method, transactions by lease
+- `atomic`: files written as a whole
+- `attributes`: typed look-up of a span's attributes
 - `key_pattern`: key -> key pattern
 - `matchers`: predicates on a call's attributes
 - `reference`: the tables of what is expected: the one file that a contributor edits
-- `contract`: call -> the contract event above it
-- `classify`: calls x reference -> rows, leases, findings
-- `usage`: the result of a dump as a value
-- `compare`: reference usage x subject usage -> covered, missing, new
-- `saved`: usages as files: told from dumps, loaded, brought up to date
-- `gates`: comparison x what is demanded of it -> what fails; known gaps
-- `tables`: usages and comparisons -> text tables
-- `report`: usages and comparisons -> Markdown, HTML, JUnit properties (with `templates/`)
-- `run`: one run of the suite: what is judged, compared and saved
-- `options`: the options, and the files that they want written; the pytest plugin that conftest.py goes on from
+- `releases`: which Kubernetes release a dump is of, and what that can call
+- `dumps`: dump file -> spans
+- `judging`: spans -> usage
+- `comparing`: usage x usage -> covered, missing, new; gates; saved usages
+- `reports`: usages and comparisons -> terminal tables, Markdown, HTML, JUnit
+- `sources`: the work behind the commands: where traces come from
+- `collecting`: the work behind the collectors: a test environment -> its traces in a dump
+- `suite`: the pytest plugin and the judging tests
 
-Beside it: `jaeger` downloads dumps, and uses `otlp` to check them.
+- `cli`: what the commands share: argument types, exit codes
+
+Commands (``python -m etcd_coverage.X``): `jaeger` downloads a dump, `collect` runs a collector, `sample` takes a sample
+of a dump, `unseen` lists rows of the reference that no dump has.
 """

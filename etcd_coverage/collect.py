@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-from etcd_coverage.sources import collect_kind, collect_local, collect_robustness
-from etcd_coverage.sources.collect_processes import Signals
-from etcd_coverage.sources.collect_run import Run
-from etcd_coverage.sources.collect_settings import Reader, UsageError, parse_options
+from etcd_coverage.collecting import kind, local, robustness
+from etcd_coverage.collecting.processes import Signals
+from etcd_coverage.collecting.run import Run
+from etcd_coverage.collecting.settings import Reader, UsageError, parse_options
 from etcd_coverage.text import printable
 
-_COLLECTORS = {"kind": collect_kind, "local": collect_local, "robustness": collect_robustness}
+_COLLECTORS = {"kind": kind, "local": local, "robustness": robustness}
 _USAGE = "usage: python -m etcd_coverage.collect kind|local|robustness [--help]"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from etcd_coverage.otlp import Attributes, AttributeValue, get_bool, get_int, get_str
+from etcd_coverage.attributes import Attributes, AttributeValue, get_bool, get_int, get_str
 
 Matcher = Callable[[Attributes], bool]
 

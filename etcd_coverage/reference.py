@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from etcd_coverage.attributes import Attributes
 from etcd_coverage.key_pattern import SpecialKey, SpecialResource
 from etcd_coverage.matchers import Matcher, all_of, always, bool_set, equals, int_set, none_of, str_set
-from etcd_coverage.otlp import Attributes
 
 
 class Arg(Struct, frozen=True):
@@ -50,6 +50,15 @@ class GrpcMethod(Struct, frozen=True, kw_only=True):
     call_patterns: tuple[CallPattern, ...] = ()
     required: bool = True
     since: str = ""
+
+
+GRPC_PREFIX = "etcdserverpb."
+"""What the name of each of etcd's gRPC methods starts with."""
+
+
+def short_name(method: str) -> str:
+    """Return the gRPC method without its package: KV/Range."""
+    return method.removeprefix(GRPC_PREFIX)
 
 
 _INTERFACE = "part of the etcd-Kubernetes interface, go.etcd.io/etcd/client/v3/kubernetes"
@@ -143,7 +152,7 @@ GRPC_METHODS = (
     ),
     GrpcMethod(
         name="etcdserverpb.KV/RangeStream",
-        reason="lists without building the whole answer in memory; " + _INTERFACE,
+        reason="lists without building the whole answer in memory; not part of the etcd-Kubernetes interface",
         since="1.37",
         key="range_begin",
         args=(_LIMIT, _RANGE_END, _REV),

@@ -21,17 +21,24 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from etcd_coverage import classify, maps, otlp
-from etcd_coverage.contract import Contracts
-from etcd_coverage.dump_file import HEAD, TAIL, only_traces, output_file, replacing
-from etcd_coverage.otlp import DumpError
+from etcd_coverage.attributes import get_int
+from etcd_coverage.cli import FAILED, OK, output_file, run
+from etcd_coverage.dumps.error import DumpError
+from etcd_coverage.dumps.kinds import read_dump
+from etcd_coverage.dumps.spans import Span, same_id
+from etcd_coverage.dumps.write import HEAD, only_traces, replacing, tail
+from etcd_coverage.judging import span_maps
+from etcd_coverage.judging.classify import KeyPatterns, classify
+from etcd_coverage.judging.contract import Contracts
+from etcd_coverage.judging.leases import LEASE_GRANT
+from etcd_coverage.judging.usage import Quality
 from etcd_coverage.reference import GRPC_METHODS
-from etcd_coverage.text import escape
+from etcd_coverage.text import escape, printable
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence
 
-    from etcd_coverage.maps import Call
+    from etcd_coverage.judging.span_maps import Call
 
 SIZE = 2_000_000
 """Usual limit of a sample in bytes, gzipped."""
@@ -132,9 +139,9 @@ def _choose(groups: Sequence[Group], at_least: int) -> tuple[list[Group], list[G
 
 def _groups(path: Path) -> list[Group]:
     """Return the traces with calls of etcd, those of one lease together."""
-    spans = maps.spans_map(otlp.read_dump(path), maps.Quality())
-    grpc_spans = maps.grpc_spans(spans)
-    calls = maps.calls_map(spans, grpc_spans, maps.Quality())
+    spans = span_maps.spans_map(read_dump(path), Quality())
+    grpc_spans = span_maps.grpc_spans(spans)
+    calls = span_maps.calls_map(spans, grpc_spans, Quality())
     first: dict[str, str] = {}  # a forest: each trace's parent
 
     def root(trace_id: str) -> str:
@@ -143,9 +150,9 @@ def _groups(path: Path) -> list[Group]:
             trace_id = parent
         return trace_id
 
-    leases = maps.lease_map(calls)
-    for grant in calls.get(classify.LEASE_GRANT, []):
-        for call in leases.get(otlp.get_int(grant.attributes, "id"), []):
+    leases = span_maps.lease_map(calls)
+    for grant in calls.get(LEASE_GRANT, []):
+        for call in leases.get(get_int(grant.attributes, "id"), []):
             first[root(call.span.trace_id)] = root(grant.span.trace_id)
     groups: defaultdict[str, Group] = defaultdict(Group)
     rows = _rows(spans, grpc_spans, calls)
@@ -158,18 +165,18 @@ def _groups(path: Path) -> list[Group]:
 
 
 def _rows(
-    spans: maps.SpansMap, grpc_spans: dict[str, list[otlp.Span]], calls: dict[str, list[Call]]
+    spans: span_maps.SpansMap, grpc_spans: dict[str, list[Span]], calls: dict[str, list[Call]]
 ) -> dict[str, set[Hashable]]:
     """Return which rows of the tables the calls of each trace are in, and whether they went through the contract."""
     contracts = Contracts(spans)
-    patterns = classify.KeyPatterns()
+    patterns = KeyPatterns()
     rows: defaultdict[str, set[Hashable]] = defaultdict(set)
     for name, servers in grpc_spans.items():
         for server in servers:
             rows[server.trace_id].add(name)
     for method in GRPC_METHODS:
         for call in calls.get(method.name, []):
-            (row,), _ = classify.classify(method, [call], patterns, contracts)
+            (row,), _ = classify(method, [call], patterns, contracts)
             rows[call.span.trace_id].add(msgspec.structs.replace(row, example=None))
     return rows
 
@@ -187,7 +194,7 @@ class _Texts:
         try:
             for text in msgspec.json.decode(data, type=_Dump).result.resource_spans:
                 scopes = msgspec.json.decode(text, type=_ResourceSpans).scope_spans
-                spans = Counter(maps.same_id(span.trace_id) for scope in scopes for span in scope.spans)
+                spans = Counter(same_id(span.trace_id) for scope in scopes for span in scope.spans)
                 self._texts.append((text, set(spans)))
                 for trace_id, count in spans.items():
                     self.sizes[trace_id] += len(memoryview(text)) * count // spans.total()
@@ -198,11 +205,11 @@ class _Texts:
         """Return a dump of these groups' traces, in the order of this one."""
         wanted = {trace_id for group in groups for trace_id in group.traces}
         found = [
-            text if trace_ids <= wanted else only_traces(text, lambda trace_id: maps.same_id(trace_id) in wanted)
+            text if trace_ids <= wanted else only_traces(text, wanted.__contains__)
             for text, trace_ids in self._texts
             if not trace_ids.isdisjoint(wanted)
         ]
-        return HEAD + b",\n".join(found) + TAIL
+        return HEAD + b",\n".join(found) + tail()
 
 
 def _size(text: str) -> int:
@@ -226,13 +233,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         taken, of = sample(options.dump, options.output, options.size)
     except DumpError as error:
         print(f"error: {escape(str(options.dump))}: {error}", file=sys.stderr)
-        return 1
+        return FAILED
     except OSError as error:
         print(f"error: {error.filename or options.output}: {error.strerror or error}", file=sys.stderr)
-        return 1
-    print(f"{options.output}: {taken} of {of} traces, {options.output.stat().st_size} bytes")
-    return 0
+        return FAILED
+    print(f"{printable(str(options.output))}: {taken} of {of} traces, {options.output.stat().st_size} bytes")
+    return OK
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(main)

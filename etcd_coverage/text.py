@@ -49,3 +49,20 @@ def shorten(text: str, width: int) -> str:
         return text
     note = f"... ({len(text)} characters)"
     return text[: max(width - len(note), 0)] + note
+
+
+def counted(number: int, what: str) -> str:
+    """Return the number with its noun, in the plural but for one: "1 call", "2 calls"."""
+    return f"{number} {what}{'s' * (number != 1)}"
+
+
+def percent(part: int, whole: int) -> str:
+    """Return the share in percent with two decimals, such as "12.50%"; "0.00%" of nothing.
+
+    Rounded as the Go original prints it, but "100.00%" is all of it and "0.00%" nothing: a share that would be rounded
+    to these is "99.99%" or "0.01%". A share is shown rounded; gates compare the numbers of calls.
+    """
+    share = 100 * part / whole if whole else 0.0
+    if 0 < part < whole:
+        share = min(max(round(share, 2), 0.01), 99.99)
+    return f"{share:.2f}%"

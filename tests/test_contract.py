@@ -8,20 +8,22 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
-from etcd_coverage.contract import Contracts
-from etcd_coverage.maps import Quality, spans_map
-from etcd_coverage.otlp import ResourceSpans
-from etcd_coverage.usage import judge
-from tests.builder import GET, JSON, RANGE, TRACE, call, etcd, resource, span, write
+from etcd_coverage.dumps.otlp_json import ResourceSpans, resources_of
+from etcd_coverage.judging.contract import Contracts
+from etcd_coverage.judging.judge import judge
+from etcd_coverage.judging.span_maps import spans_map
+from etcd_coverage.judging.usage import Quality
+from meta_tests.builder import GET, JSON, RANGE, TRACE, call, etcd, resource, span, write
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from etcd_coverage.maps import SpansMap
+    from etcd_coverage.judging.span_maps import SpansMap
 
 
 def spans_of(*spans: JSON) -> SpansMap:
-    return spans_map([msgspec.json.decode(msgspec.json.encode(resource(list(spans))), type=ResourceSpans)], Quality())
+    decoded = msgspec.json.decode(msgspec.json.encode(resource(list(spans))), type=ResourceSpans)
+    return spans_map(resources_of([decoded]), Quality())
 
 
 CALL = "000000000000000c"

@@ -1,13 +1,5 @@
-"""How each dump covers the reference: passes unless a gate is set and not met."""
+"""The suite's own comparison, run on the dumps in testdata/; it stands in etcd_coverage/suite/."""
 
-from __future__ import annotations
+from etcd_coverage.suite.test_coverage import test_coverage
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from conftest import Verdict
-    from etcd_coverage.usage import Usage
-
-
-def test_coverage(verdict: Verdict, reference: Usage) -> None:
-    verdict.expect_covered(reference)
+__all__ = ["test_coverage"]

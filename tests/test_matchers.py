@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from etcd_coverage.attributes import Attributes, AttributeValue, get_bool, get_int, get_str
 from etcd_coverage.matchers import Matcher, all_of, always, bool_set, equals, int_set, none_of, str_set
-from etcd_coverage.otlp import Attributes, AttributeValue, get_bool, get_int, get_str
 
 
 @pytest.mark.parametrize(

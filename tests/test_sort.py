@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from etcd_coverage.usage import judge
-from tests.builder import GET, JSON, PODS, RANGE, call, etcd, write
+from etcd_coverage.judging.judge import judge
+from meta_tests.builder import GET, JSON, PODS, RANGE, call, etcd, write
 
 if TYPE_CHECKING:
     from pathlib import Path

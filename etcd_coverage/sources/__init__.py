@@ -1,11 +1,10 @@
-"""Where dumps come from: the work behind the commands that make one.
+"""The work behind the commands: where traces come from.
 
-What the room promises: a dump appears under its name only when it is whole, an earlier one stays until then; what a
-collector started is ended, and what it made is removed, however it ends, or it names what is left and how to remove it.
+This room promises: what it writes is whole or not there, an existing file stays until the new one is read by the
+suite's own reader, and what goes wrong is one line.
 
-The collectors (`python -m etcd_coverage.collect`), from the bottom up: `collect_settings` reads the environment once,
-`collect_processes` starts and ends child processes, `collect_run` runs steps and undoes them, `collect_preflight`,
-`collect_docker`, `collect_network` and `collect_patches` check and use this machine, Docker and a clone of Kubernetes,
-`collect_jaeger` starts Jaeger and downloads from it, and `collect_kind`, `collect_local` and `collect_robustness` are
-lists of steps.
+- `http_client`: HTTP within limits: timeouts, proxies, certificates
+- `jaeger_answer`: what Jaeger answers, and what its errors mean
+- `jaeger_api`: the query API of a Jaeger server
+- `download`: a service's traces in windows -> a dump
 """

@@ -1,0 +1,168 @@
+"""Comparison x gates -> what fails, and what is known and excused."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from etcd_coverage.comparing import compare
+from etcd_coverage.comparing.compare import MISSING, NEW, ComparedRow, Shape
+from etcd_coverage.judging.usage import TRACE_LIMITS
+from etcd_coverage.reference import GRPC_METHODS, GRPC_PREFIX, short_name
+from etcd_coverage.text import escape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from etcd_coverage.comparing.compare import Comparison, Coverage
+    from etcd_coverage.comparing.known_gaps import KnownGap
+    from etcd_coverage.judging.usage import Usage
+
+
+class Gates(Struct, frozen=True, kw_only=True):
+    """What is demanded of a comparison. Percentages are of the reference's calls; None demands nothing.
+
+    Rows with fewer than ``min_calls`` calls are left out, and so are those of other methods than ``methods`` (full
+    names; empty: all).
+    """
+
+    min_coverage: float | None = None
+    min_shape_coverage: float | None = None
+    fail_on_new: bool = False
+    fail_on_missing: bool = False
+    min_calls: int = 1
+    methods: tuple[str, ...] = ()
+
+    @property
+    def are_set(self) -> bool:
+        """Whether anything is demanded."""
+        return self != Gates(min_calls=self.min_calls, methods=self.methods)
+
+
+class Outcome(Struct, frozen=True, kw_only=True):
+    """What the gates found on one comparison.
+
+    ``failures`` has a line for each gate that fails. What it failed for is listed in ``missing_rows``,
+    ``missing_shapes`` and ``new_rows``, the heaviest first. ``excused`` are missing rows of known gaps, ``left_out``
+    those that were seen too seldom.
+    """
+
+    failures: list[str] = []
+    missing_rows: list[ComparedRow] = []
+    missing_shapes: dict[Shape, int] = {}
+    new_rows: list[ComparedRow] = []
+    excused: list[ComparedRow] = []
+    left_out: list[ComparedRow] = []
+
+
+def _calls(row: ComparedRow) -> int:
+    return row.reference_calls or row.subject_calls
+
+
+def hold(subject: str, comparison: Comparison, gates: Gates, gaps: Sequence[KnownGap] = ()) -> Outcome:
+    """Hold the comparison of the subject of that name to the gates: return what fails, and what is excused."""
+    rows = [row for row in comparison.rows if not gates.methods or row.grpc_method in gates.methods]
+    seldom = [row for row in rows if _calls(row) < gates.min_calls]
+    counted = [row for row in rows if _calls(row) >= gates.min_calls]
+    demanded = [row for row in counted if row.status != NEW]
+    missing = _heaviest_first(row for row in demanded if row.status == MISSING)
+    excused: list[ComparedRow] = []
+    unexcused: list[ComparedRow] = []
+    for row in missing:
+        (excused if any(gap.covers(row, subject) for gap in gaps) else unexcused).append(row)
+    new = _heaviest_first(row for row in counted if row.status == NEW)
+
+    failures = []
+    listed = []
+    shapes: dict[Shape, int] = {}
+    if gates.min_coverage is not None and (text := _below(compare.row_coverage(demanded), gates.min_coverage, "rows")):
+        failures.append(f"--min-coverage={gates.min_coverage:g}: {text}")
+        listed = missing
+    if gates.min_shape_coverage is not None:
+        coverage = compare.shape_coverage(demanded, rows)
+        if text := _below(coverage, gates.min_shape_coverage, "call shapes"):
+            failures.append(f"--min-shape-coverage={gates.min_shape_coverage:g}: {text}")
+            shapes = compare.missing_shapes(demanded, rows)
+    if gates.fail_on_missing and unexcused:
+        failures.append(f"--fail-on-missing: {_count(unexcused)} of the reference not seen")
+        listed = listed or unexcused
+    if gates.fail_on_new and new:
+        failures.append(f"--fail-on-new: {_count(new)} that the reference does not have")
+    return Outcome(
+        failures=failures,
+        missing_rows=listed,
+        missing_shapes=shapes,
+        new_rows=new if gates.fail_on_new else [],
+        excused=excused,
+        left_out=seldom,
+    )
+
+
+def doubts(methods: Iterable[str], subject: Usage) -> list[str]:
+    """Return why the subject may have called the gRPC methods in more ways than its dump shows."""
+    quality = subject.quality
+    found = []
+    if quality.traces in TRACE_LIMITS:
+        found.append(f"exactly {quality.traces:,} traces, so the download was probably cut")
+    if quality.calls_without_parent:
+        found.append(f"{quality.calls_without_parent} calls without parent")
+    for method in sorted(set(methods)):
+        recorded = sum(row.calls for row in subject.rows if row.grpc_method == method)
+        if lost := subject.calls.get(method, 0) - recorded:
+            found.append(f"{lost} {short_name(method)} spans without call")
+    return found
+
+
+def percentage(text: str) -> float:
+    """Return the number from 0 to 100; `ValueError` says what is wrong."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1
+    if not 0 <= number <= 100:
+        raise ValueError(f"{escape(text)!r} is not a percentage from 0 to 100")
+    return number
+
+
+def number_of_calls(text: str) -> int:
+    """Return the number, 1 or more; `ValueError` says what is wrong."""
+    if not re.fullmatch(r"[0-9]{1,18}", text) or int(text) < 1:
+        raise ValueError(f"{escape(text)!r} is not a number of calls, 1 or more")
+    return int(text)
+
+
+def method_names(text: str) -> tuple[str, ...]:
+    """Return the full names of gRPC methods written as KV/Txn,KV/Range; `ValueError` names the one that is unknown."""
+    known = [method.name for method in GRPC_METHODS if method.call_patterns]
+    found = []
+    for part in text.split(","):
+        name = GRPC_PREFIX + part.strip().removeprefix(GRPC_PREFIX)
+        if name not in known:
+            choices = ", ".join(map(short_name, known))
+            raise ValueError(f"{escape(part.strip())!r} is no method with call patterns: {choices}")
+        found.append(name)
+    return tuple(dict.fromkeys(found))
+
+
+def _below(coverage: Coverage, demanded: float, what: str) -> str:
+    """Return how the coverage falls short; empty if it does not. No rounding: 99.999% is not 100%."""
+    if not coverage.reference:
+        return "the reference has nothing to cover here: check --reference, --gate-methods and --min-calls"
+    if coverage.percent_of_calls >= demanded:
+        return ""
+    return (
+        f"{compare.percent_text(coverage.percent_of_calls)} of the reference's calls are covered "
+        f"({coverage.covered} of {coverage.reference} {what}, "
+        f"{coverage.covered_calls} of {coverage.reference_calls} calls)"
+    )
+
+
+def _count(rows: Sequence[ComparedRow]) -> str:
+    calls = sum(row.reference_calls or row.subject_calls for row in rows)
+    return f"{len(rows)} row{'s' * (len(rows) != 1)} ({calls} calls)"
+
+
+def _heaviest_first(rows: Iterable[ComparedRow]) -> list[ComparedRow]:
+    return sorted(rows, key=lambda row: (-row.reference_calls, -row.subject_calls))

@@ -1,0 +1,121 @@
+"""Rows of the reference that a subject is known to lack, read from known_gaps.toml."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Struct
+
+from etcd_coverage.comparing.compare import MISSING, NEW, ComparedRow, shape_text
+from etcd_coverage.reference import GRPC_METHODS, GRPC_PREFIX, short_name
+from etcd_coverage.text import escape
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from pathlib import Path
+
+    from etcd_coverage.comparing.compare import Comparison
+
+KNOWN_GAPS = "known_gaps.toml"
+
+
+class KnownGap(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Rows of the reference that a subject is known to lack.
+
+    ``shape`` is a call pattern with its set args, such as ``List(limit,rangeEnd)``; ``key_patterns`` narrows it to
+    those, ``subject`` to dumps whose name fits (``*`` and ``?`` as in a shell; several may be given as a list).
+    """
+
+    method: str
+    shape: str
+    reason: str
+    link: str
+    key_patterns: tuple[str, ...] = ()
+    subject: str | tuple[str, ...] = "*"
+
+    def covers(self, row: ComparedRow, subject: str) -> bool:
+        """Tell whether the row is one of the gap's, where ``subject`` lacks it."""
+        return (
+            row.status == MISSING
+            and short_name(row.grpc_method) == self.method
+            and shape_text(row.shape) == self.shape
+            and (not self.key_patterns or row.key_pattern in self.key_patterns)
+            and self.is_about(subject)
+        )
+
+    def is_about(self, subject: str) -> bool:
+        """Tell whether the dump's name fits."""
+        patterns = (self.subject,) if isinstance(self.subject, str) else self.subject
+        return any(fnmatch.fnmatchcase(subject, pattern) for pattern in patterns)
+
+
+class GapsError(Exception):
+    """Why a file of known gaps cannot be used, in one line."""
+
+
+class _Gaps(Struct, frozen=True, forbid_unknown_fields=True):
+    gap: list[KnownGap] = []
+
+
+def read_gaps(path: Path) -> list[KnownGap]:
+    """Return the known gaps in the file; `GapsError` says which entry is wrong and how."""
+    # Imported here: most runs have no gaps to read.
+    import tomllib
+
+    try:
+        gaps = msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), type=_Gaps).gap
+    except OSError as error:
+        raise GapsError(f"cannot be read: {error.strerror or error}") from None
+    except UnicodeDecodeError:
+        raise GapsError("is not UTF-8 text") from None
+    except tomllib.TOMLDecodeError as error:
+        raise GapsError(f"is not TOML: {error}") from None
+    except msgspec.ValidationError as error:
+        raise GapsError(f"has an entry that is none: {escape(str(error))}; see docs/coverage.md") from None
+    shapes = {method.name: [pattern.name for pattern in method.call_patterns] for method in GRPC_METHODS}
+    args = {method.name: [arg.name for arg in method.args] for method in GRPC_METHODS}
+    for number, gap in enumerate(gaps, 1):
+        where = f"[[gap]] number {number}"
+        name = GRPC_PREFIX + gap.method
+        parts = _SHAPE.fullmatch(gap.shape)
+        if name not in shapes:
+            raise GapsError(f"{where}: no method {gap.method!r}, but {', '.join(map(short_name, shapes))}")
+        if parts is None or parts[1] not in shapes[name]:
+            raise GapsError(f"{where}: {gap.method} has no call pattern as in {gap.shape!r}: {', '.join(shapes[name])}")
+        named = parts[2].split(",") if parts[2] else []
+        if wrong := [arg for arg in named if arg not in args[name]]:
+            raise GapsError(f"{where}: {gap.method} has no arg {wrong[0]!r}, but {', '.join(sorted(args[name]))}")
+        if named != (ordered := [arg for arg in args[name] if arg in named]):
+            raise GapsError(f"{where}: write the args of {gap.shape!r} as {parts[1]}({','.join(ordered)})")
+        if not gap.reason.strip() or not gap.link.startswith(("https://", "http://")):
+            raise GapsError(f"{where}: a reason and a link (https://...) are needed")
+    return gaps
+
+
+def unused(gaps: Iterable[KnownGap], comparisons: Mapping[str, Comparison], subjects: Collection[str]) -> Iterator[str]:
+    """Yield each gap, or each of its key patterns, that matches nothing any more.
+
+    ``comparisons`` are those of this run, ``subjects`` the names of all dumps that could have been compared: a gap is
+    only reported when every dump that it is about was, with a reference that calls its method.
+    """
+    for gap in gaps:
+        about = [subject for subject in subjects if gap.is_about(subject)]
+        if not about or any(subject not in comparisons for subject in about):
+            continue
+        compared = [row for subject in about for row in comparisons[subject].rows]
+        if not any(row.status != NEW and short_name(row.grpc_method) == gap.method for row in compared):
+            continue  # the reference is of a release that does not call the method
+        rows = [row for subject in about for row in comparisons[subject].rows if gap.covers(row, subject)]
+        if not rows:
+            yield f"{gap.method} {gap.shape}"
+            continue
+        lacking = {row.key_pattern for row in rows}
+        for key_pattern in gap.key_patterns:
+            if key_pattern not in lacking:
+                yield f"{gap.method} {gap.shape} {key_pattern}"
+
+
+_SHAPE = re.compile(r"(\w+)\(([\w,]*)\)")

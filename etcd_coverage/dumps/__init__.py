@@ -1,0 +1,15 @@
+"""Dump file -> spans.
+
+This room promises: whatever kind of dump a file is, `kinds.read_dump` returns its spans by resource, normalised
+(`spans`), or raises one `error.DumpError` that says in a line what is wrong, where, and what to do. Nothing behind it
+knows JSON, a compression or a spelling. Nothing here knows etcd or Kubernetes.
+
+- `error`: the one exception
+- `files`: a file's content, unpacked within limits; why it is no dump
+- `spans`: the neutral span
+- `spelling`: legal but unusual spellings of the protobuf JSON mapping
+- `otlp_json`: ``ResourceSpans`` in JSON
+- `jaeger_v3`: answers of Jaeger's API v3
+- `kinds`: the table of the kinds of dump
+- `write`: dumps written whole or not at all
+"""

@@ -1,0 +1,120 @@
+"""Answers of Jaeger's ``GET /api/v3/traces`` -> spans: ``{"result": {"resourceSpans": [...]}}``.
+
+The inside is OTLP's ``ExportTraceServiceRequest`` in JSON, see `otlp_json`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NoReturn
+
+import msgspec
+from msgspec import UNSET, Raw, Struct
+
+from etcd_coverage.dumps.error import DOWNLOAD, EXPECTED, TOO_DEEP, DumpError
+from etcd_coverage.dumps.files import check_utf8, refuse_malformed, start_of
+from etcd_coverage.dumps.otlp_json import (
+    OtherSpelling,
+    ResourceSpans,
+    list_of,
+    read_resource,
+    resource_of,
+    resources_of,
+)
+from etcd_coverage.dumps.spelling import loads
+from etcd_coverage.text import escape, quote, shorten
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from etcd_coverage.dumps.spans import Resource
+
+
+class _Result(Struct, rename="camel"):
+    resource_spans: list[ResourceSpans]
+    snake_resource_spans: OtherSpelling = msgspec.field(name="resource_spans", default=UNSET)
+
+
+class _Dump(Struct):
+    result: _Result
+    error: OtherSpelling = UNSET
+
+
+_decoder = msgspec.json.Decoder(_Dump)
+
+
+def read(data: memoryview) -> list[Resource]:
+    """Return the resources of the answer with their spans, in order; raise `DumpError` if it is not a whole one."""
+    check_utf8(data)
+    try:
+        return resources_of(_decoder.decode(data).result.resource_spans)
+    except (msgspec.DecodeError, RecursionError):
+        return list(_one_by_one(data))
+
+
+def check(data: memoryview) -> None:
+    """Raise the `DumpError` that `read` would raise; holds no more than one resource in memory."""
+    check_utf8(data)
+    for _ in _one_by_one(data):
+        pass
+
+
+def read_resource_spans(raw: Raw, where: str) -> Resource:
+    """Return one of the answer's ``resourceSpans`` as `read` does; errors name it as ``where`` does."""
+    try:
+        return resource_of(read_resource(raw, where), where)
+    except RecursionError:
+        raise DumpError(TOO_DEEP) from None
+
+
+def _one_by_one(data: memoryview) -> Iterator[Resource]:
+    """Return the resources, each by the typed decoder or else span by span; refuse other shapes by name."""
+    try:
+        resources = _resource_spans(data)
+    except RecursionError:
+        raise DumpError(TOO_DEEP) from None
+    except msgspec.DecodeError as error:
+        refuse_malformed(data, str(error))
+    for number, raw in enumerate(resources):
+        yield read_resource_spans(raw, f"resourceSpans[{number}]")
+
+
+def _resource_spans(data: memoryview) -> list[Raw]:
+    """Return the texts of the answer's ``resourceSpans``; raise `DumpError` for JSON of other shapes."""
+    try:
+        top = msgspec.json.decode(data, type=dict[str, Raw])
+    except msgspec.ValidationError:
+        raise DumpError(f"is JSON, but not a dump: it starts with {start_of(data)}; {EXPECTED}") from None
+    if "error" in top and bytes(top["error"]) != b"null":
+        _refuse_error(bytes(top["error"]))
+    if "result" not in top:
+        if "resourceSpans" in top or "resource_spans" in top:
+            hint = 'it is OTLP without Jaeger\'s envelope: wrap it as {"result": ...}'
+        elif "data" in top:
+            hint = "it looks like Jaeger's old /api/traces: ask /api/v3/traces"
+        else:
+            hint = f"it holds {', '.join(map(quote, list(top)[:5])) or 'nothing'}"
+        raise DumpError(f'is JSON without "result": {hint}; {EXPECTED}')
+    try:
+        result = msgspec.json.decode(top["result"], type=dict[str, Raw] | None) or {}
+        return list_of(result, "resourceSpans", "resource_spans", "its result")
+    except msgspec.ValidationError:
+        raise DumpError(f"is JSON of another shape: its result has no list of resourceSpans; {EXPECTED}") from None
+
+
+def _refuse_error(raw: bytes) -> NoReturn:
+    """Say what Jaeger answered in place of a dump, and which request would have worked."""
+    body = loads(raw, "an error of Jaeger")
+    text = body.get("message") if isinstance(body, dict) else None
+    message = escape(shorten(text, 300)) if isinstance(text, str) else start_of(raw)
+    number = body.get("httpCode") if isinstance(body, dict) else None
+    code = f" {number}" if type(number) is int else ""
+    hint = next((hint for part, hint in _HINTS.items() if part in message), "mend the request")
+    raise DumpError(f"is an error{code} that Jaeger answered, not a dump: {message}; {hint}, or use {DOWNLOAD}")
+
+
+_HINTS = {
+    "No traces found": "ask for a window that holds traces, and check query.service_name",
+    "search depth": "ask for query.num_traces above 0 and no more than Jaeger's max_traces",
+    "are required": "ask with query.start_time_min and query.start_time_max",
+    "malformed parameter": "write times as RFC 3339, such as 2026-08-30T12:00:00Z",
+}

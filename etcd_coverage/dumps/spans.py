@@ -1,0 +1,104 @@
+"""Spans as every kind of dump gives them: ids, kinds and attributes are normalised, no spelling is left."""
+
+from __future__ import annotations
+
+import re
+from abc import abstractmethod
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from etcd_coverage.text import escape, shorten
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from etcd_coverage.attributes import Attributes
+
+SERVER = 2
+"""``SPAN_KIND_SERVER``, https://github.com/open-telemetry/opentelemetry-proto."""
+
+STATUS_ERROR = 2
+"""``STATUS_CODE_ERROR``, same source."""
+
+
+class Span(Struct, gc=False):
+    """The fields of an OTLP span that the suite reads.
+
+    Ids are texts that are equal where the ids are; empty where an id is absent, and ``parent_span_id`` at a root.
+    ``kind`` is OTLP's number. The methods raise `DumpError`, naming the span, for a field that cannot be read.
+    """
+
+    trace_id: str = ""
+    span_id: str = ""
+    parent_span_id: str = ""
+    name: str = ""
+    kind: int = 0
+
+    @abstractmethod
+    def attributes(self) -> Attributes:
+        """Return the attributes by key; of several with the same key the first counts."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def event_names(self) -> list[str]:
+        """Return the names of the events, in order."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def failed(self) -> bool:
+        """Return whether the span's status is an error."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def content(self) -> Hashable:
+        """Return what the suite reads of the span beside its ids, equal for equal spans of one dump."""
+        raise NotImplementedError
+
+
+class Resource(Struct, gc=False):
+    """The spans of one OTLP resource.
+
+    ``service_name`` is its ``service.name`` (https://opentelemetry.io/docs/specs/semconv/resource/#service): None
+    without one, empty if it is not a string. ``place`` says where in the dump it stands.
+    """
+
+    service_name: str | None
+    spans: list[Span]
+    place: str
+
+
+def normalise_ids(spans: list[Span]) -> None:
+    """Make equal ids equal texts, in place: hex of 16 or 32 digits in lower case, a parent of zeros empty."""
+    spelled = trace_id = ""
+    for span in spans:
+        # The spans of a trace follow one another, and nearly all ids are lower case, which is seen in a fraction of
+        # the time of the rest.
+        if span.trace_id != spelled:
+            spelled = span.trace_id
+            trace_id = same_id(spelled)
+        span.trace_id = trace_id
+        if not span.span_id.islower():
+            span.span_id = same_id(span.span_id)
+        parent = span.parent_span_id
+        if parent and not parent.islower():
+            span.parent_span_id = same_id(parent) if parent.strip("0") else ""
+
+
+def same_id(text: str) -> str:
+    """Return the id so that equal ids are equal texts: hex of 16 or 32 digits in lower case, others as they are."""
+    return text if text.islower() or not _HEX_ID.fullmatch(text) else text.lower()
+
+
+_HEX_ID = re.compile(r"[0-9a-fA-F]{16}|[0-9a-fA-F]{32}")
+
+
+def describe(span: Span) -> str:
+    """Return the span's ids, escaped, as errors print them."""
+    return describe_ids(span.trace_id, span.span_id)
+
+
+def describe_ids(trace_id: str, span_id: str) -> str:
+    """Return the ids of a span, escaped, as errors print them."""
+    span_id, trace_id = (escape(shorten(identifier, 80)) or "(no id)" for identifier in (span_id, trace_id))
+    return f"span {span_id} of trace {trace_id}"

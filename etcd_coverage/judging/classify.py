@@ -1,0 +1,134 @@
+"""Calls x reference -> rows and findings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from etcd_coverage.attributes import get_str
+from etcd_coverage.judging.findings import NEW_CALL_PATTERN, NEW_KEY_PATTERN, merged
+from etcd_coverage.judging.span_maps import example_of
+from etcd_coverage.judging.usage import Finding, Row
+from etcd_coverage.key_pattern import every_pattern, key_pattern
+from etcd_coverage.reference import GRPC_METHODS, SPECIAL_KEYS, SPECIAL_RESOURCES
+from etcd_coverage.text import escape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from etcd_coverage.attributes import Attributes
+    from etcd_coverage.judging.contract import Contracts
+    from etcd_coverage.judging.span_maps import Call
+    from etcd_coverage.reference import GrpcMethod
+
+
+class KeyPatterns:
+    """Key -> key pattern by the tables of reference.py, each key read once."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, str | None] = {}
+
+    def find(self, key: str) -> str | None:
+        """Return the pattern of the key; None if it has none."""
+        try:
+            return self._known[key]
+        except KeyError:
+            pattern = self._known[key] = key_pattern(key, SPECIAL_KEYS, SPECIAL_RESOURCES)
+            return pattern
+
+
+class _Group:
+    """The calls of one row while they are counted."""
+
+    __slots__ = ("calls", "contract_calls", "example")
+
+    def __init__(self, call: Call) -> None:
+        self.calls = 0
+        self.contract_calls = 0
+        self.example = example_of(call.span)
+
+
+def with_known_keys(rows: Iterable[Row]) -> list[Row]:
+    """Return the rows of a saved usage, each with ``known_key``, which earlier versions did not save.
+
+    Rows may be of a method that the reference no longer has: their keys are taken as known.
+    """
+    return [
+        replace(row, known_key=False)
+        if row.known_key and _KEYS.get(row.grpc_method) and row.key_pattern not in _PATTERNS
+        else row
+        for row in rows
+    ]
+
+
+_KEYS = {method.name: method.key for method in GRPC_METHODS}
+_PATTERNS = every_pattern(SPECIAL_KEYS, SPECIAL_RESOURCES)
+
+
+def classify(
+    method: GrpcMethod, calls: Iterable[Call], patterns: KeyPatterns, contracts: Contracts
+) -> tuple[list[Row], list[Finding]]:
+    """Return the rows of one gRPC method in table order, and a finding for each row that nobody expected."""
+    groups: dict[tuple[str, str, bool, tuple[str, ...]], _Group] = {}
+    tests = [(arg.name, arg.is_set) for arg in method.args]
+    order = [(pattern.name, pattern.matches) for pattern in method.call_patterns]
+    for call in calls:
+        attributes = call.attributes
+        args = tuple([name for name, is_set in tests if is_set(attributes)])
+        call_pattern = ""
+        for name, matches in order:
+            if matches(attributes):
+                call_pattern = name
+                break
+        pattern, known = _pattern_of(method, attributes, patterns)
+        key = (pattern, call_pattern, known, args)
+        group = groups.get(key)
+        if group is None:
+            group = groups[key] = _Group(call)
+        group.calls += 1
+        if contracts.find(call.span):
+            group.contract_calls += 1
+    rows = []
+    findings = []
+    for (text, call_pattern, known, args), group in sorted(
+        groups.items(), key=lambda item: (item[0][0], item[0][1], _marks(method, item[0][3]), item[0][2])
+    ):
+        pattern = text if known else escape(text)
+        row = Row(
+            grpc_method=method.name,
+            call_pattern=call_pattern,
+            key_pattern=pattern,
+            args=args,
+            calls=group.calls,
+            contract_calls=group.contract_calls,
+            known_key=known,
+            example=group.example,
+        )
+        rows.append(row)
+        if not known:
+            findings.append(_finding(NEW_KEY_PATTERN, f"New key pattern detected: {pattern}", row))
+        if not call_pattern:
+            findings.append(_finding(NEW_CALL_PATTERN, _new_call_pattern(method, row), row))
+    return rows, merged(findings)
+
+
+def _pattern_of(method: GrpcMethod, attributes: Attributes, patterns: KeyPatterns) -> tuple[str, bool]:
+    if not method.key:
+        return "", True
+    key = get_str(attributes, method.key)
+    pattern = patterns.find(key)
+    return (key, False) if pattern is None else (pattern, True)
+
+
+def _finding(identifier: str, message: str, row: Row) -> Finding:
+    return Finding(id=identifier, grpc_method=row.grpc_method, message=message, count=row.calls, example=row.example)
+
+
+def _marks(method: GrpcMethod, args: tuple[str, ...]) -> str:
+    return "".join("X" if arg.name in args else " " for arg in method.args)
+
+
+def _new_call_pattern(method: GrpcMethod, row: Row) -> str:
+    values = ",".join(f"{arg.name}={'true' if arg.name in row.args else 'false'}" for arg in method.args)
+    return f"New call pattern detected: {method.name}(key={row.key_pattern},{values})"

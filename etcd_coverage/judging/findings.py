@@ -1,0 +1,87 @@
+"""What nobody expected: the ids of findings, what to do about each, and how they are made."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from etcd_coverage.judging.span_maps import example_of
+from etcd_coverage.judging.usage import Finding
+from etcd_coverage.reference import GRPC_METHODS
+from etcd_coverage.text import counted, escape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from etcd_coverage.dumps.spans import Span
+    from etcd_coverage.reference import GrpcMethod
+
+UNEXPECTED_METHOD = "unexpected-method"
+METHOD_NOT_CALLED = "method-not-called"
+CALL_NOT_RECORDED = "call-not-recorded"
+NEW_KEY_PATTERN = "new-key-pattern"
+NEW_CALL_PATTERN = "new-call-pattern"
+LEASE_WITHOUT_ID = "lease-without-id"
+LEASE_WITHOUT_TTL = "lease-without-ttl"
+
+REFERENCE = "etcd_coverage/reference.py"
+
+NEXT_STEPS = {
+    UNEXPECTED_METHOD: f"if Kubernetes may call it, add a GrpcMethod to {REFERENCE}",
+    METHOD_NOT_CALLED: "collect for longer or exercise more; if the release cannot call it, use --kubernetes-version",
+    CALL_NOT_RECORDED: "download again, without a limit of traces or spans (python -m etcd_coverage.jaeger); "
+    "an etcd that was killed, a sampler or a full exporter queue lose spans too",
+    NEW_KEY_PATTERN: f"if Kubernetes may use it, add a SpecialResource or SpecialKey to {REFERENCE}; "
+    "of a lease without one pattern, see which transactions used it",
+    NEW_CALL_PATTERN: f"if Kubernetes may call it so, add a CallPattern to {REFERENCE}",
+    LEASE_WITHOUT_ID: "check the etcd version: its lease_grant spans carry an id",
+    LEASE_WITHOUT_TTL: "check the etcd version: its lease_grant spans carry a ttl",
+}
+"""What to do about a finding, by its id."""
+
+
+def unexpected_methods(grpc_spans: dict[str, list[Span]]) -> list[Finding]:
+    """Return a finding for each gRPC method with server spans that is not in the reference, by name."""
+    allowed = {method.name for method in GRPC_METHODS}
+    return [
+        Finding(
+            id=UNEXPECTED_METHOD,
+            grpc_method=escape(name),
+            message=f"unexpected {len(spans)} calls to method: {escape(name)}",
+            count=len(spans),
+            example=example_of(spans[0]),
+        )
+        for name, spans in sorted(grpc_spans.items())
+        if name not in allowed
+    ]
+
+
+def method_not_called(method: GrpcMethod) -> Finding:
+    """Return the finding that a required method was never called."""
+    return Finding(
+        id=METHOD_NOT_CALLED,
+        grpc_method=method.name,
+        message=f'expected "{method.name}" method to be called at least once',
+        count=0,
+    )
+
+
+def call_not_recorded(method: GrpcMethod, spans: list[Span]) -> Finding:
+    """Return the finding that a required method has server spans, but none of them a call."""
+    return Finding(
+        id=CALL_NOT_RECORDED,
+        grpc_method=method.name,
+        message=f'"{method.name}" method was called {counted(len(spans), "time")}, but no call was recorded',
+        count=len(spans),
+        example=example_of(spans[0]),
+    )
+
+
+def merged(findings: Iterable[Finding]) -> list[Finding]:
+    """Return the findings with equal ones made one: their counts added up, the first one's example."""
+    by_message: defaultdict[tuple[str, str], list[Finding]] = defaultdict(list)
+    for found in findings:
+        by_message[found.id, found.message].append(found)
+    return [replace(same[0], count=sum(found.count for found in same)) for same in by_message.values()]

@@ -1,0 +1,152 @@
+"""Spans -> the span map, the calls by gRPC method, the transactions by lease."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from etcd_coverage.attributes import Attributes, get_int
+from etcd_coverage.dumps.error import DumpError
+from etcd_coverage.dumps.spans import SERVER, Resource, Span, describe
+from etcd_coverage.judging.usage import Example, Quality
+from etcd_coverage.reference import GRPC_PREFIX
+from etcd_coverage.text import escape, shorten
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+APISERVER = "apiserver"
+TXN = "etcdserverpb.KV/Txn"
+LEASE = "success_first_lease"
+
+SpansMap = dict[str, dict[str, Span]]
+"""Trace id -> span id -> span; ids are unique only within a trace."""
+
+
+class Call(Struct, gc=False):
+    """One call of an etcd gRPC method: the child span of its server span, whose attributes are the arguments."""
+
+    span: Span
+    attributes: Attributes
+
+
+def spans_map(resources: Iterable[Resource], quality: Quality) -> SpansMap:
+    """Return the spans to judge, and count in ``quality`` what was found.
+
+    If the apiserver has spans, only its traces are kept. Raises `DumpError` for a resource without service.name and
+    for a kept span without an id.
+    """
+    spans: SpansMap = {}
+    apiserver: set[str] = set()
+    without_id: list[tuple[Span, str]] = []
+    again: list[tuple[Span, Span]] = []
+    by_service: defaultdict[str, list[list[Span]]] = defaultdict(list)
+    for resource in resources:
+        service = resource.service_name
+        if service is None:
+            raise DumpError(f"has a resource without service.name: {resource.place}; {_EXPORTER}")
+        by_service[service].append(resource.spans)
+        trace_id = None
+        for span in resource.spans:
+            if span.trace_id != trace_id:
+                trace_id = span.trace_id
+                trace = spans.setdefault(trace_id, {})
+                if service == APISERVER:
+                    apiserver.add(trace_id)
+            span_id = span.span_id
+            if not span_id or not trace_id:
+                without_id.append((span, resource.place))
+                continue
+            if span_id in trace:
+                again.append((trace[span_id], span))
+            trace[span_id] = span
+        quality.spans += len(resource.spans)
+    quality.traces = len(spans)
+    quality.apiserver_traces = len(apiserver)
+    kept = {trace_id: trace for trace_id, trace in spans.items() if trace_id in apiserver} if apiserver else spans
+    for span, place in without_id:
+        if span.trace_id in kept:
+            missing = "a span id" if span.trace_id else "a trace id"
+            where = f"{describe(span)} in {place}"
+            raise DumpError(f"has a span without {missing}: {where}; {_EXPORTER}")
+    again = [(first, later) for first, later in again if later.trace_id in kept]
+    quality.duplicate_spans = len(again)
+    conflicts = [example_of(later) for first, later in again if first.content() != later.content()]
+    quality.conflicting_spans = list(dict.fromkeys(conflicts))
+    quality.skipped_spans = quality.spans - sum(map(len, kept.values())) - len(again)
+    quality.calls_without_parent = sum(
+        _lost_calls(scopes, kept) for service, scopes in by_service.items() if service != APISERVER
+    )
+    return kept
+
+
+def _lost_calls(scopes: list[list[Span]], kept: SpansMap) -> int:
+    """Count a service's spans whose parent is not in the dump; such spans are calls if the service answers gRPC."""
+    lost = 0
+    answers = False
+    for scope in scopes:
+        for span in scope:
+            trace = kept.get(span.trace_id)
+            # Of several copies of a span the one in the map counts.
+            if trace is None or trace.get(span.span_id) is not span:
+                continue
+            if is_grpc_span(span):
+                answers = True
+            elif span.parent_span_id and span.parent_span_id not in trace:
+                lost += 1
+    return lost if answers else 0
+
+
+_EXPORTER = "OTLP demands it: check what exported these traces"
+
+
+def is_grpc_span(span: Span) -> bool:
+    """Tell whether the span is an etcd gRPC method, seen by the server."""
+    return span.kind == SERVER and span.name.startswith(GRPC_PREFIX)
+
+
+def grpc_spans(spans: SpansMap) -> dict[str, list[Span]]:
+    """Return the server spans of each etcd gRPC method, by its name."""
+    found: defaultdict[str, list[Span]] = defaultdict(list)
+    for trace in spans.values():
+        for span in trace.values():
+            if span.kind == SERVER and is_grpc_span(span):
+                found[span.name].append(span)
+    return dict(found)
+
+
+def calls_map(spans: SpansMap, grpc_spans: Mapping[str, list[Span]], quality: Quality) -> dict[str, list[Call]]:
+    """Return the calls of each gRPC method, and count in ``quality`` the server spans that have none."""
+    servers: defaultdict[str, dict[str, Span]] = defaultdict(dict)
+    for of_method in grpc_spans.values():
+        for span in of_method:
+            servers[span.trace_id][span.span_id] = span
+    calls: defaultdict[str, list[Call]] = defaultdict(list)
+    for trace_id, in_trace in servers.items():
+        called = set()
+        for span in spans[trace_id].values():
+            parent = span.parent_span_id
+            if parent in in_trace and span.span_id not in in_trace:
+                calls[in_trace[parent].name].append(Call(span, span.attributes()))
+                called.add(parent)
+        if len(called) < len(in_trace):
+            idle = [server for span_id, server in in_trace.items() if span_id not in called]
+            quality.grpc_spans_without_call += len(idle)
+            quality.failed_without_call += sum(server.failed() for server in idle)
+    return dict(calls)
+
+
+def lease_map(calls: dict[str, list[Call]]) -> dict[int, list[Call]]:
+    """Return the transactions that put their first key under a lease, by the lease's id."""
+    leases: defaultdict[int, list[Call]] = defaultdict(list)
+    for call in calls.get(TXN, []):
+        if LEASE in call.attributes:
+            leases[get_int(call.attributes, LEASE)].append(call)
+    return dict(leases)
+
+
+def example_of(span: Span) -> Example:
+    """Return the ids of the span, escaped; an id is 16 or 32 characters, so more than 80 are cut."""
+    return Example(escape(shorten(span.trace_id, 80)), escape(shorten(span.span_id, 80)))

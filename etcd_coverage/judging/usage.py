@@ -1,0 +1,141 @@
+"""What a dump tells, as values: rows, leases, findings, data quality. All texts in them are printable.
+
+These Structs are the one schema of what is judged, compared, reported and saved.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Struct
+
+Count = Annotated[int, Meta(ge=0)]
+"""A number of something; checked when a usage is loaded."""
+
+Positive = Annotated[int, Meta(ge=1)]
+"""A number of something that there is."""
+
+Text = Annotated[
+    str,
+    Meta(
+        description="Printable: what is not stands there as an escape such as \\x1b.",
+        extra_json_schema={"not": {"pattern": "[\\u0000-\\u001f\\u007f-\\u00a0\\u2028-\\u202e\\u2066-\\u2069\\ufeff]"}},
+    ),
+]
+"""A text of which each character can be printed (`str.isprintable`); checked when a usage is loaded."""
+
+TRACE_LIMITS = (100, 1_000, 1_500, 10_000, 100_000)
+"""Numbers of traces at which a download was probably cut: Jaeger's default (100), its UI's largest, and round ones."""
+
+MOST_CONFLICTS = 10
+"""How many spans with several contents have a warning of their own."""
+
+
+class Example(Struct, frozen=True):
+    """The ids of one span, by which it is found in Jaeger."""
+
+    trace_id: Text
+    span_id: Text
+
+
+class Quality(Struct, kw_only=True):
+    """How complete a dump is: counts of spans and traces, and what they leave uncertain.
+
+    ``spans`` and ``traces`` count the whole dump, all other numbers what was kept of it. ``duplicate_spans`` counts
+    spans that came again, ``conflicting_spans`` names those that came again with another content (of what the suite
+    reads). ``failed_without_call`` counts those of ``grpc_spans_without_call`` whose status is an error.
+    """
+
+    spans: Count = 0
+    traces: Count = 0
+    skipped_spans: Count = 0
+    apiserver_traces: Count = 0
+    duplicate_spans: Count = 0
+    conflicting_spans: list[Example] = []
+    calls_without_parent: Count = 0
+    grpc_spans_without_call: Count = 0
+    failed_without_call: Count = 0
+
+    def warnings(self) -> list[str]:
+        """Return what makes the dump doubtful, a line each."""
+        found = []
+        if not self.apiserver_traces:
+            found.append("no records of traces from the apiserver")
+        elif self.skipped_spans:
+            found.append(f"skipped {self.skipped_spans} spans without traces in apiserver")
+        if self.traces in TRACE_LIMITS:
+            found.append(
+                f"exactly {self.traces:,} traces: the download was probably cut at a limit (Jaeger's default is 100); "
+                "ask for more with query.num_traces, or use python -m etcd_coverage.jaeger"
+            )
+        found += [
+            f"span {span.span_id} of trace {span.trace_id} came again with another content: the later one counts"
+            for span in self.conflicting_spans[:MOST_CONFLICTS]
+        ]
+        if len(self.conflicting_spans) > MOST_CONFLICTS:
+            found.append(f"{len(self.conflicting_spans) - MOST_CONFLICTS} more spans came again with another content")
+        return found
+
+
+class Row(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The calls of a gRPC method that share call pattern, key pattern and set args.
+
+    ``call_pattern`` is empty where no call pattern matches, ``key_pattern`` the key itself where it has none
+    (``known_key`` is False), and empty for a method without keys. ``args`` are the names of the set columns, in column
+    order. ``example`` is the first of the calls; None if it was not saved.
+    """
+
+    grpc_method: Text
+    call_pattern: Text
+    key_pattern: Text
+    args: tuple[Text, ...]
+    calls: Positive
+    contract_calls: Count
+    known_key: bool = True
+    example: Example | None = None
+
+
+class Lease(Struct, frozen=True, kw_only=True):
+    """The LeaseGrant calls of a key pattern: transactions that used the leases, and the sum of the TTLs in seconds."""
+
+    key_pattern: Text
+    uses: Positive
+    ttl_seconds: int
+    calls: Positive
+
+
+class Finding(Struct, frozen=True, kw_only=True):
+    """What nobody expected: a stable id, the method it is about, a message, how often, and one span that shows it."""
+
+    id: Text
+    grpc_method: Text
+    message: Text
+    count: Count
+    example: Example | None = None
+
+
+class Usage(Struct, kw_only=True):
+    """How one dump used etcd.
+
+    ``calls`` counts the server spans of each gRPC method, ``rows``, ``leases`` and ``findings`` are in table order.
+    ``error`` is the one line that says why the dump could not be judged, in which case all the rest is empty or
+    incomplete; None if it was.
+    """
+
+    calls: dict[Text, Positive] = {}
+    rows: list[Row] = []
+    leases: list[Lease] = []
+    findings: list[Finding] = []
+    quality: Quality = msgspec.field(default_factory=Quality)
+    error: Text | None = None
+
+
+def encode(usage: Usage) -> str:
+    """Return one usage as JSON, for another process of the same version."""
+    return msgspec.json.encode(usage).decode()
+
+
+def decode(text: str) -> Usage:
+    """Return the usage that `encode` wrote."""
+    return msgspec.json.decode(text, type=Usage)

@@ -1,0 +1,249 @@
+"""Usages and comparisons -> GitHub's Markdown; nothing of a dump is markup in it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from etcd_coverage.comparing import compare
+from etcd_coverage.comparing.compare import NEW, Comparison, shape_text
+from etcd_coverage.reference import short_name
+from etcd_coverage.reports.comparison import share_text
+from etcd_coverage.reports.figures import ERROR_WIDTH, KEY_WIDTH, MESSAGE_WIDTH
+from etcd_coverage.reports.grouped_findings import grouped
+from etcd_coverage.reports.view import EXPECTED, by_method, methods_by_calls, missing_shapes, quality_line
+from etcd_coverage.text import percent, printable, shorten
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from etcd_coverage.comparing.compare import ComparedRow
+    from etcd_coverage.judging.usage import Row, Usage
+    from etcd_coverage.reports.figures import Trace
+    from etcd_coverage.reports.view import Report
+
+STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
+STEP_SUMMARY_BYTES = 1024 * 1024
+"""https://docs.github.com/actions/reference/workflow-commands-for-github-actions#step-isolation-and-limits"""
+
+
+def markdown(report: Report, *, with_rows: bool = True) -> str:
+    """Return GitHub's Markdown, with the tables of all rows folded away; nothing in it of a dump is markup."""
+    return "\n\n".join(_sections(report, with_rows=with_rows)) + "\n"
+
+
+def append_step_summary(report: Report) -> Path | None:
+    """Append the Markdown to the summary of the GitHub Actions step, if this runs in one, and return its path.
+
+    GitHub refuses a summary of more than 1 MiB: the tables of all rows are left out of one that would be longer.
+    """
+    if not os.environ.get(STEP_SUMMARY):
+        return None
+    path = Path(os.environ[STEP_SUMMARY])
+    room = STEP_SUMMARY_BYTES - (path.stat().st_size if path.exists() else 0)
+    text = markdown(report)
+    if len(text.encode()) > room:
+        text = markdown(report, with_rows=False)
+    with path.open("a", encoding="utf-8") as file:
+        file.write(text)
+    return path
+
+
+def _sections(report: Report, *, with_rows: bool) -> Iterator[str]:
+    yield "# How Kubernetes uses etcd"
+    yield _overview(report)
+    for name, usage in sorted(report.usages.items()):
+        yield f"## {_code(name)}"
+        if usage.error is not None:
+            yield f"Not judged: {_code(usage.error, ERROR_WIDTH)}"
+            continue
+        for warning in usage.quality.warnings():
+            yield f"Warning: {_code(warning, MESSAGE_WIDTH)}"
+        yield from _findings_sections(usage, report.jaeger_url)
+        if comparison := report.comparisons.get(name):
+            yield from _comparison_sections(name, comparison, report, with_rows=with_rows)
+        if with_rows:
+            yield from _folded("Calls and call patterns", _usage_tables(usage))
+        yield f"Data quality: {quality_line(usage.quality)}."
+    if not with_rows:
+        yield "The tables of all rows are left out: `--usage-markdown` and `--usage-html` write them."
+
+
+def _overview(report: Report) -> str:
+    if not report.usages:
+        return "No dump was judged."
+    compared = ["shapes covered", "rows covered"] if report.comparisons else []
+    rows = []
+    for name, usage in sorted(report.usages.items()):
+        verdict = report.verdict(name)
+        comparison = report.comparisons.get(name)
+        shares = [comparison.shape_coverage, comparison.row_coverage] if comparison else []
+        rows.append(
+            [
+                _code(name),
+                f"{'✓' if verdict == EXPECTED else '✗'} {verdict}",
+                report.releases.get(name, ""),
+                *(f"{one.covered} of {one.reference} ({compare.percent_text(one.percent_of_calls)})" for one in shares),
+                *("" for _ in compared[len(shares) :]),
+                str(sum(usage.calls.values())),
+                str(len(usage.rows)),
+                str(usage.quality.spans),
+                str(usage.quality.traces),
+            ]
+        )
+    headers = ["dump", "verdict", "Kubernetes", *compared, "calls", "rows", "spans", "traces"]
+    table = _table(headers, rows, numbers=4 + len(compared))
+    note = f"Percentages are of the calls in the reference, {_code(report.reference)}."
+    return f"{table}\n\n{note}" if compared else table
+
+
+def _findings_sections(usage: Usage, jaeger_url: str) -> Iterator[str]:
+    if not usage.findings:
+        return
+    shown = grouped(usage.findings, jaeger_url)
+    yield "### Findings"
+    yield _table(
+        ["finding", "message", "example trace", "calls"],
+        [[line.id, _code(line.message), _trace(line.trace), str(line.calls)] for line in shown.lines],
+        numbers=1,
+    )
+    for left_out in shown.left_out:
+        yield _code(left_out.text)
+    yield "\n".join(f"- {id_}: {step}" for id_, step in shown.next_steps)
+
+
+def _comparison_sections(name: str, comparison: Comparison, report: Report, *, with_rows: bool) -> Iterator[str]:
+    yield f"### Compared with {_code(report.reference)}"
+    for line in report.gate_failures.get(name, []):
+        yield f"Gate failed: {_code(line, MESSAGE_WIDTH)}"
+    yield (
+        f"- call shapes covered: {share_text(comparison.shape_coverage)}\n"
+        f"- rows covered: {share_text(comparison.row_coverage)}"
+    )
+    if missing := missing_shapes(comparison):
+        total = sum(row.reference_calls for row in comparison.rows)
+        yield _table(
+            ["missing call shape", "", "reference calls", "share of all"],
+            [
+                [_code(short_name(shape[0])), _code(shape_text(shape)), str(calls), percent(calls, total)]
+                for shape, calls in missing.items()
+            ],
+            numbers=2,
+        )
+    for note in report.comparison_notes.get(name, []):
+        yield f"Note: {_code(note, MESSAGE_WIDTH)}"
+    if with_rows:
+        yield from _folded(f"Side by side: {len(comparison.rows)} rows", [_compared_table(comparison)])
+
+
+def _compared_table(comparison: Comparison) -> str:
+    body = []
+    for method, rows, left_out in by_method(comparison.rows):
+        in_reference = sum(row.reference_calls for row in rows)
+        in_subject = sum(row.subject_calls for row in (*rows, *left_out))
+        body += [
+            [
+                row.status,
+                *_shape_cells(row),
+                str(row.reference_calls),
+                percent(row.reference_calls, in_reference),
+                str(row.subject_calls),
+                percent(row.subject_calls, in_subject),
+            ]
+            for row in rows
+        ]
+        if left_out:
+            calls = sum(row.subject_calls for row in left_out)
+            shares = ["0", "", str(calls), percent(calls, in_subject)]
+            body.append([NEW, _code(short_name(method)), "", _more(left_out), *shares])
+    return _table(
+        ["status", "gRPC method", "call shape", "key pattern", "reference", "share", "subject", "share"],
+        body,
+        numbers=4,
+    )
+
+
+def _usage_tables(usage: Usage) -> Iterator[str]:
+    total = sum(usage.calls.values())
+    lines, rest = methods_by_calls(usage)
+    if rest:
+        lines.append((f"... and {len(rest)} more unexpected methods", sum(calls for _, calls in rest)))
+    yield _table(
+        ["gRPC method", "calls", "share"],
+        [[_code(name, KEY_WIDTH), str(calls), percent(calls, total)] for name, calls in lines],
+        numbers=2,
+    )
+    body = []
+    for method, rows, left_out in by_method(usage.rows):
+        calls = sum(row.calls for row in (*rows, *left_out))
+        body += [
+            [
+                *_shape_cells(row),
+                percent(row.contract_calls, row.calls),
+                str(row.calls),
+                percent(row.calls, calls),
+            ]
+            for row in rows
+        ]
+        if left_out:
+            more = sum(row.calls for row in left_out)
+            body.append([_code(short_name(method)), "", _more(left_out), "", str(more), percent(more, calls)])
+    if body:
+        yield _table(["gRPC method", "call shape", "key pattern", "contract", "calls", "share"], body, numbers=3)
+    if usage.leases:
+        yield _table(
+            ["lease", "transactions a lease", "average TTL, s", "calls"],
+            [
+                [
+                    _code(lease.key_pattern, KEY_WIDTH),
+                    f"{lease.uses / lease.calls if lease.calls else 0:.1f}",
+                    f"{lease.ttl_seconds / lease.calls if lease.calls else 0:.1f}",
+                    str(lease.calls),
+                ]
+                for lease in usage.leases
+            ],
+            numbers=3,
+        )
+
+
+def _shape_cells(row: Row | ComparedRow) -> list[str]:
+    shape = (row.grpc_method, row.call_pattern, row.args)
+    return [_code(short_name(row.grpc_method)), _code(shape_text(shape)), _code(row.key_pattern, KEY_WIDTH)]
+
+
+def _more(rows: Sequence[Row | ComparedRow]) -> str:
+    return f"… and {len(rows)} more unknown keys"
+
+
+def _folded(title: str, parts: Iterable[str]) -> Iterator[str]:
+    yield f"<details><summary>{title}</summary>"
+    yield from parts
+    yield "</details>"
+
+
+def _trace(trace: Trace | None) -> str:
+    if trace is None:
+        return ""
+    text = _code(trace.trace_id, KEY_WIDTH)
+    return f"[{text}]({_destination(trace.address)})" if trace.address else text
+
+
+def _destination(url: str) -> str:
+    """Percent-encode what would end the destination of a link, or a cell."""
+    return quote(url, safe="/:?#@!$&'*+,;=%~")
+
+
+def _code(text: str, width: int = MESSAGE_WIDTH) -> str:
+    """Return the text as code, of which no character is markup, and in which GitHub links nothing."""
+    text = shorten(printable(text), width)
+    if text == text.strip() and not set(text) & set("`|"):
+        return f"`{text}`" if text else ""
+    return f"<code>{''.join(char if char.isalnum() or char == ' ' else f'&#{ord(char)};' for char in text)}</code>"
+
+
+def _table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: int) -> str:
+    """Return a table, its last ``numbers`` columns to the right."""
+    rule = ["---"] * (len(headers) - numbers) + ["--:"] * numbers
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (headers, rule, *rows))

@@ -1,0 +1,201 @@
+"""The suite's options: what they are, what they ask for, the files that they want written.
+
+The installed project registers this module as a pytest plugin: pytest has to know that an option takes a value before
+it looks for its root folder, or it would take the folder of ``--testdata DIR`` for one
+(https://docs.pytest.org/en/stable/reference/customize.html#finding-the-rootdir).
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pytest
+
+    from etcd_coverage.suite.run import Run
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options, once: from the entry point if the project is installed, else from conftest.py."""
+    group = parser.getgroup("etcd coverage")
+    if group.options:
+        return
+    group.addoption("--testdata", metavar="DIR", help="judge the dumps in DIR (default: testdata in the project)")
+    group.addoption("--require-dumps", action="store_true", help="fail if there is no dump to judge")
+    group.addoption(
+        "--kubernetes-version",
+        metavar="X.Y",
+        default="",
+        help="the release that the dumps are from: methods that came later need not be called "
+        "(default: told by the file name, as in kubernetes-1.36.json.gz, else the newest)",
+    )
+    group.addoption(
+        "--jaeger-url",
+        metavar="URL",
+        default="",
+        help="show the example trace of each finding as a link to Jaeger",
+    )
+    group.addoption(
+        "--usage-json",
+        metavar="PATH",
+        help="save what was computed as JSON (docs/usage-format.md); what PATH holds of other dumps stays",
+    )
+    group.addoption("--usage-html", metavar="PATH", help="write a report as one HTML page (docs/reports.md)")
+    group.addoption("--usage-markdown", metavar="PATH", help="write a report in GitHub's Markdown (docs/reports.md)")
+    group.addoption(
+        "--usage-summary",
+        action="store_true",
+        help="append the Markdown to $GITHUB_STEP_SUMMARY, in a step of GitHub Actions",
+    )
+    group.addoption(
+        "--reference",
+        metavar="PATH",
+        help="compare every other dump with this dump or saved usage (PATH::NAME for one of several in a file)",
+    )
+    group.addoption(
+        "--min-coverage",
+        metavar="PCT",
+        type=_parsed_by("percentage"),
+        help="fail if the rows covered stand for less than PCT %% of the reference's calls",
+    )
+    group.addoption(
+        "--min-shape-coverage",
+        metavar="PCT",
+        type=_parsed_by("percentage"),
+        help="fail if the call shapes covered stand for less than PCT %% of the reference's calls",
+    )
+    group.addoption("--fail-on-new", action="store_true", help="fail if a dump has a row that the reference has not")
+    group.addoption("--fail-on-missing", action="store_true", help="fail if a dump lacks a row of the reference")
+    group.addoption(
+        "--min-calls",
+        metavar="N",
+        type=_parsed_by("number_of_calls"),
+        help="leave rows with fewer than N calls out of the gates",
+    )
+    group.addoption(
+        "--gate-methods",
+        metavar="KV/Txn,...",
+        type=_parsed_by("method_names"),
+        help="hold only these gRPC methods to the gates",
+    )
+    group.addoption(
+        "--known-gaps",
+        metavar="PATH",
+        help="missing rows that do not fail --fail-on-missing (default: known_gaps.toml in the project, if any)",
+    )
+
+
+def _parsed_by(name: str) -> Callable[[str], Any]:
+    """Return the parser of that name as argparse wants it, which is loaded if the option is given."""
+
+    def parsed(text: str) -> Any:
+        from etcd_coverage.comparing import gates
+
+        try:
+            return getattr(gates, name)(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return parsed
+
+
+def checked_run(given: argparse.Namespace, project: Path) -> Run:
+    """Return what the options ask for; raise `DumpError`, a whole line, if one of them cannot be met."""
+    from etcd_coverage.comparing import gates, known_gaps, saved
+    from etcd_coverage.dumps.error import DumpError
+    from etcd_coverage.suite.run import Run
+    from etcd_coverage.text import escape
+
+    folder = Path(given.testdata) if given.testdata else project / "testdata"
+    if given.testdata and not folder.is_dir():
+        raise DumpError(f"--testdata: {escape(given.testdata)} is not a folder")
+    try:
+        run = Run(folder, given.kubernetes_version)
+    except OSError as error:
+        raise DumpError(f"--testdata: {escape(str(folder))} cannot be read: {error.strerror}") from None
+    if given.require_dumps and not run.sources:
+        raise DumpError(f"--require-dumps: no dump in {run.place}: put one there, or name a folder with --testdata")
+    if given.kubernetes_version and not re.fullmatch(r"\d+\.\d+", given.kubernetes_version, re.ASCII):
+        raise DumpError(f"--kubernetes-version: {given.kubernetes_version!r} is not a release such as 1.37")
+    if given.jaeger_url and not re.match(r"https?://[^/]", given.jaeger_url):
+        raise DumpError(f"--jaeger-url: {given.jaeger_url!r} is not a URL such as http://localhost:16686")
+    if given.usage_json:
+        try:
+            saved.check_target(Path(given.usage_json))
+        except DumpError as error:
+            raise DumpError(f"--usage-json: {escape(given.usage_json)} {error}") from None
+    for option, target in (("--usage-markdown", given.usage_markdown), ("--usage-html", given.usage_html)):
+        if target and (Path(target).is_dir() or not Path(target).absolute().parent.is_dir()):
+            raise DumpError(f"{option}: {escape(target)} cannot be written: name a file in a folder that exists")
+    demanded = gates.Gates(
+        min_coverage=given.min_coverage,
+        min_shape_coverage=given.min_shape_coverage,
+        fail_on_new=given.fail_on_new,
+        fail_on_missing=given.fail_on_missing,
+        min_calls=given.min_calls or 1,
+        methods=given.gate_methods or (),
+    )
+    if given.reference is not None:
+        path = Path(given.known_gaps) if given.known_gaps else project / known_gaps.KNOWN_GAPS
+        run.compare_with(given.reference, demanded, path if given.known_gaps or path.exists() else None)
+    elif demanded != gates.Gates() or given.known_gaps:
+        raise DumpError("gates need a --reference: a dump or a saved usage to compare with")
+    return run
+
+
+_SHOWN = (
+    "kubernetes-version", "jaeger-url", "usage-json", "reference", "min-coverage", "min-shape-coverage",
+    "fail-on-new", "fail-on-missing", "min-calls", "gate-methods", "known-gaps",
+)  # fmt: skip
+
+
+def in_force(given: argparse.Namespace) -> str:
+    """Return the options that were given, as they could be written; empty without any."""
+    from etcd_coverage.reference import short_name
+    from etcd_coverage.text import escape
+
+    shown = []
+    for name in _SHOWN:
+        value = getattr(given, name.replace("-", "_"))
+        if value is True:
+            shown.append(f"--{name}")
+        elif isinstance(value, tuple) and value:
+            shown.append(f"--{name}={','.join(map(short_name, value))}")
+        elif isinstance(value, float):
+            shown.append(f"--{name}={value:g}")
+        elif value:
+            shown.append(f"--{name}={value}")
+    return escape(" ".join(shown))
+
+
+def write(given: argparse.Namespace, run: Run) -> tuple[list[str], bool]:
+    """Write the files that were asked for; return what became of each, a line each, and whether one failed."""
+    from etcd_coverage.text import escape
+
+    lines = []
+    failed = False
+    if given.usage_json and run.usages:
+        try:
+            lines = [f"{escape(given.usage_json)}: {line}" for line in run.save(Path(given.usage_json)).lines()]
+        except OSError as error:
+            reason = error.strerror or error
+            lines = [f"{escape(given.usage_json)}: cannot be written, nothing was saved: {reason}"]
+            failed = True
+    if given.usage_markdown or given.usage_html or given.usage_summary:
+        # Here, since a run without a report needs no template engine.
+        from etcd_coverage.reports import write as reports
+
+        try:
+            written = reports.write(
+                run.report(given.jaeger_url), given.usage_markdown, given.usage_html, step_summary=given.usage_summary
+            )
+            lines += [f"usage report written to {escape(str(path))}" for path in written]
+        except OSError as error:
+            lines.append(f"{escape(str(error.filename))}: cannot be written: {error.strerror or error}")
+            failed = True
+    return lines, failed

@@ -1,0 +1,13 @@
+"""How each dump covers the reference: passes unless a gate is set and not met."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from etcd_coverage.judging.usage import Usage
+    from etcd_coverage.suite.verdict import Verdict
+
+
+def test_coverage(verdict: Verdict, reference: Usage) -> None:
+    verdict.expect_covered(reference)

@@ -1,0 +1,41 @@
+"""How Kubernetes used etcd, judged dump by dump: the suite's own purpose."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from etcd_coverage.judging.findings import UNEXPECTED_METHOD
+from etcd_coverage.judging.leases import LEASE_GRANT
+from etcd_coverage.reference import GRPC_METHODS, GrpcMethod
+from etcd_coverage.releases import can_call
+
+if TYPE_CHECKING:
+    from etcd_coverage.suite.verdict import Verdict
+
+# The other methods may be called in any way, or not at all; leases have a test of their own.
+DEMANDED = [
+    pytest.param(method, id=method.name)
+    for method in GRPC_METHODS
+    if (method.call_patterns or method.required) and method.name != LEASE_GRANT
+]
+
+
+class TestInterfaceUse:
+    """Each test fails once, with all that nobody expected."""
+
+    def test_only_expected_methods_were_called(self, verdict: Verdict) -> None:
+        verdict.expect_none([finding for finding in verdict.usage.findings if finding.id == UNEXPECTED_METHOD])
+
+    @pytest.mark.parametrize("method", DEMANDED)
+    def test_method_usage(self, verdict: Verdict, method: GrpcMethod) -> None:
+        called = method.name in verdict.usage.calls
+        if not called and not can_call(method, verdict.kubernetes_version):
+            pytest.skip(
+                f"{method.name} came with Kubernetes {method.since}, this dump is of {verdict.kubernetes_version}"
+            )
+        verdict.expect_none([finding for finding in verdict.usage.findings if finding.grpc_method == method.name])
+
+    def test_lease_grant(self, verdict: Verdict) -> None:
+        verdict.expect_none([finding for finding in verdict.usage.findings if finding.grpc_method == LEASE_GRANT])

@@ -1,0 +1,255 @@
+"""The HTML report in a real browser: headless Chromium, driven by Selenium."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from selenium import webdriver
+from selenium.webdriver.common.keys import Keys
+
+from etcd_coverage.reports import html
+from meta_tests.reports import compared, hostile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from selenium.webdriver.remote.webelement import WebElement
+
+    from etcd_coverage.reports.view import Report
+
+CHROMIUM, CHROMEDRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(
+        not (CHROMIUM and CHROMEDRIVER), reason="no chromium and chromedriver: apt-get install chromium chromium-driver"
+    ),
+]
+
+FLAGS = (
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+)  # fmt: skip
+
+SCHEMES = ("light", "dark")
+
+# WCAG 2.2, 1.4.3: contrast of each text with what lies behind it, https://www.w3.org/TR/WCAG22/#contrast-minimum
+LOW_CONTRAST = """
+const luminance = ([r, g, b]) => [r, g, b]
+  .map((c) => c / 255)
+  .map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4))
+  .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
+const numbers = (color) => color.match(/[\\d.]+/g).map(Number);
+const background = (element) => {
+  for (; element; element = element.parentElement) {
+    const color = numbers(getComputedStyle(element).backgroundColor);
+    if (color.length === 3 || color[3] > 0) return color;
+  }
+  throw new Error("no background");
+};
+const low = [];
+let texts = 0;
+for (const element of document.body.querySelectorAll("*")) {
+  const own = Array.from(element.childNodes).some((node) => node.nodeType === 3 && node.data.trim());
+  if (!own || !element.checkVisibility() || ["SCRIPT", "STYLE"].includes(element.tagName)) continue;
+  texts += 1;
+  const [a, b] = [numbers(getComputedStyle(element).color), background(element)].map(luminance);
+  const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+  if (contrast < 4.5) low.push(`${element.tagName}.${element.className} ${contrast.toFixed(2)} ${element.textContent}`);
+}
+return [texts, Array.from(new Set(low))];
+"""
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
+    options = webdriver.ChromeOptions()
+    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
+        options.add_argument(flag)
+    options.binary_location = CHROMIUM or ""
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options, webdriver.ChromeService(CHROMEDRIVER))
+    yield driver
+    driver.quit()
+
+
+class Page:
+    """A report, opened afresh, and the requests and the messages of the console that it caused."""
+
+    def __init__(self, browser: webdriver.Chrome, path: Path, shown: Report) -> None:
+        path.write_text(html.html(shown), encoding="utf-8")
+        self.browser = browser
+        self.url = path.as_uri()
+        self.screen(1280)
+        browser.get("about:blank")
+        self.console(), self.requests()
+        browser.get(self.url)
+
+    def screen(self, width: int, scheme: str = "light", media: str = "") -> None:
+        metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
+        self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        self.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media, "features": features})
+
+    def script(self, text: str, *arguments: object) -> Any:
+        return self.browser.execute_script(text, *arguments)
+
+    def find(self, selector: str) -> WebElement:
+        return self.browser.find_element("css selector", selector)
+
+    def press(self, *keys: str) -> None:
+        self.browser.switch_to.active_element.send_keys(*keys)
+
+    def column(self, table: str, number: int) -> list[str]:
+        """Return the texts of a column in the rows that are shown."""
+        cells: list[str] = self.script(
+            "return Array.from(document.querySelector(arguments[0]).tBodies[0].rows)"
+            ".filter((row) => row.checkVisibility()).map((row) => row.cells[arguments[1]].textContent.trim())",
+            table,
+            number,
+        )
+        return cells
+
+    def console(self) -> list[Any]:
+        """Return what the console shows since it was last asked."""
+        entries: list[Any] = self.browser.get_log("browser")  # type: ignore[no-untyped-call]
+        return entries
+
+    def requests(self) -> list[str]:
+        """Return the URLs that were asked for since it was last asked."""
+        log: list[Any] = self.browser.get_log("performance")  # type: ignore[no-untyped-call]
+        entries = [json.loads(entry["message"])["message"] for entry in log]
+        return [one["params"]["request"]["url"] for one in entries if one["method"] == "Network.requestWillBeSent"]
+
+
+@pytest.fixture
+def page(browser: webdriver.Chrome, tmp_path: Path) -> Page:
+    return Page(browser, tmp_path / "html.html", compared())
+
+
+ROWS = "#dump-1-rows-table"
+SIDE_BY_SIDE = "#dump-2-compared-table"
+
+
+def test_sorts_by_a_header_and_says_so(page: Page) -> None:
+    assert page.column(ROWS, 5) == ["12", "1,500", "30", "1"]
+    header = page.find(f"{ROWS} th:nth-child(6)")
+    button = page.find(f"{ROWS} th:nth-child(6) button")
+    button.click()
+    assert page.column(ROWS, 5) == ["1,500", "30", "12", "1"]
+    assert header.get_attribute("aria-sort") == "descending"
+    button.click()
+    assert page.column(ROWS, 5) == ["1", "12", "30", "1,500"]
+    assert header.get_attribute("aria-sort") == "ascending"
+    page.find(f"{ROWS} th:nth-child(2) button").click()
+    assert page.column(ROWS, 1) == ["Compact", "Get", "List", "OptimisticPut"]
+    assert header.get_attribute("aria-sort") is None
+    assert page.column(f"{ROWS} + table, {ROWS}", 0) == ["KV/Compact", "KV/Range", "KV/Range", "KV/Txn"]
+    assert page.script(f"return document.querySelector('{ROWS}').tFoot.rows[0].cells[0].textContent") == "total"
+
+
+def test_two_rows_of_headers_sort_their_own_columns(page: Page) -> None:
+    page.find(f"{SIDE_BY_SIDE} thead tr:nth-child(2) th:nth-child(8) button").click()
+    assert page.column(SIDE_BY_SIDE, 7) == ["4", "3", "2", "0", "0", "0"]
+
+
+def test_filters_and_sorts_by_keyboard(page: Page) -> None:
+    form = "form[data-table=dump-1-rows-table]"
+    for _ in range(100):
+        page.press(Keys.TAB)
+        if page.script(f"return document.activeElement === document.querySelector('{form} input')"):
+            break
+    outline = page.script("return getComputedStyle(document.activeElement).outlineStyle")
+    assert outline == "solid"
+    page.press("RANGE list")
+    assert page.column(ROWS, 1) == ["List"]
+    output = page.find(f"{form} output")
+    assert output.text == "1 of 4 rows, 12 of 1,543 calls"
+    assert output.get_attribute("aria-live") == "polite"
+    page.press(Keys.ESCAPE)
+    assert page.column(ROWS, 1) == ["List", "Get", "OptimisticPut", "Compact"]
+    page.press(Keys.TAB)
+    page.press("KV/T")
+    assert page.column(ROWS, 1) == ["OptimisticPut"]
+    page.press(Keys.TAB)
+    assert page.script("return document.activeElement.className") == "scroll"
+    page.press(Keys.TAB)
+    page.press(Keys.ENTER)
+    assert page.find(f"{ROWS} th").get_attribute("aria-sort") == "ascending"
+    page.press(Keys.SPACE)
+    assert page.find(f"{ROWS} th").get_attribute("aria-sort") == "descending"
+
+
+def test_filters_by_status(page: Page) -> None:
+    # Keys, because Selenium's Select fires other events than a user's choice does.
+    page.find("form[data-table=dump-2-compared-table] [data-field=status]").send_keys("missing")
+    assert page.column(SIDE_BY_SIDE, 0) == ["missing"] * 3
+    page.find("form[data-table=dump-2-compared-table] [data-field=method]").send_keys("KV/T")
+    assert page.column(SIDE_BY_SIDE, 2) == ["OptimisticPut"]
+
+
+@pytest.mark.parametrize("shown", [compared, hostile])
+def test_asks_for_nothing_and_complains_of_nothing(browser: webdriver.Chrome, tmp_path: Path, shown: Any) -> None:
+    page = Page(browser, tmp_path / "html.html", shown())
+    for button in browser.find_elements("css selector", "th > button"):
+        button.click()
+    assert page.console() == []
+    assert [url for url in page.requests() if url not in (page.url, "data:,")] == []
+
+
+def test_hostile_text_does_nothing(browser: webdriver.Chrome, tmp_path: Path) -> None:
+    page = Page(browser, tmp_path / "html.html", hostile())
+    assert browser.title == "How Kubernetes uses etcd"
+    assert page.script("return [document.scripts.length, document.images.length]") == [1, 0]
+
+
+@pytest.mark.parametrize("shown", [compared, hostile])
+@pytest.mark.parametrize("width", [390, 1280])
+def test_page_does_not_scroll_sideways(browser: webdriver.Chrome, tmp_path: Path, shown: Any, width: int) -> None:
+    page = Page(browser, tmp_path / "html.html", shown())
+    page.screen(width)
+    inner, wide, visible = page.script(
+        "return [innerWidth, document.documentElement.scrollWidth, document.documentElement.clientWidth]"
+    )
+    assert (inner, wide) == (width, visible)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_every_text_has_contrast(page: Page, scheme: str) -> None:
+    page.screen(1280, scheme)
+    assert page.script("return matchMedia('(prefers-color-scheme: dark)').matches") is (scheme == "dark")
+    texts, low = page.script(LOW_CONTRAST)
+    assert texts > 100
+    assert low == []
+
+
+def test_light_and_dark_differ(page: Page) -> None:
+    backgrounds = []
+    for scheme in SCHEMES:
+        page.screen(1280, scheme)
+        backgrounds.append(page.script("return getComputedStyle(document.body).backgroundColor"))
+    assert backgrounds == ["rgb(255, 255, 255)", "rgb(18, 23, 30)"]
+
+
+def test_print_has_no_controls_and_cuts_nothing_off(page: Page) -> None:
+    page.screen(1280, media="print")
+    assert page.script("return document.querySelector('form.filters').checkVisibility()") is False
+    overflows = page.script(
+        "return Array.from(document.querySelectorAll('.scroll'), (e) => getComputedStyle(e).overflowX)"
+    )
+    assert set(overflows) == {"visible"}
+
+
+def test_without_script_it_is_complete_and_has_no_dead_controls(browser: webdriver.Chrome, tmp_path: Path) -> None:
+    browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        page = Page(browser, tmp_path / "html.html", compared())
+    finally:
+        browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+    assert page.script("return document.querySelectorAll('th > button').length") == 0
+    assert page.script("return document.querySelector('form.filters').checkVisibility()") is False
+    assert page.column(ROWS, 5) == ["12", "1,500", "30", "1"]

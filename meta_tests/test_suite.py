@@ -1,0 +1,549 @@
+"""The suite as a product: run on tiny and on broken dumps, judged by its ids, lines and exit code."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree
+
+import pytest
+
+from etcd_coverage.comparing import saved
+from etcd_coverage.judging.judge import judge
+from meta_tests.builder import (
+    GET,
+    JSON,
+    LEASE_GRANT,
+    PODS,
+    RANGE,
+    RANGE_STREAM,
+    TXN,
+    WATCH,
+    call,
+    complete,
+    dump,
+    etcd,
+    resource,
+    span,
+    write,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Run = Callable[..., pytest.RunResult]
+
+ROOT = Path(__file__).parents[1]
+SUITE = ROOT / "tests" / "test_interface_use.py"
+ROBUSTNESS = ROOT / "meta_tests" / "dumps" / "robustness.json.gz"
+LINK = "http://localhost:16686"
+
+
+@pytest.fixture
+def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run the suite on the dumps in the folder ``dumps``, as a user would."""
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("PY_COLORS", "0")
+    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+    # In CI pytest repeats each failure in its summary.
+    for name in ("CI", "BUILD_NUMBER"):
+        monkeypatch.delenv(name, raising=False)
+
+    def suite(*options: str | Path, dumps: dict[str, JSON | str | bytes] | None = None) -> pytest.RunResult:
+        folder = pytester.path / "dumps"
+        folder.mkdir(exist_ok=True)
+        for name, content in (dumps or {}).items():
+            write(folder / name, content)
+        return pytester.runpytest_inprocess(
+            "-c", ROOT / "pyproject.toml", "--rootdir", ROOT, SUITE, "-p", "no:cacheprovider",
+            f"--testdata={folder}", *options,
+        )  # fmt: skip
+
+    return suite
+
+
+def test_complete_dump_passes_without_tables(run: Run) -> None:
+    result = run(dumps={"a.json": etcd(complete())})
+    result.assert_outcomes(passed=7)
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["etcd coverage: 1 dump in */dumps", "  a.json: 0.0 MB"])
+    result.stdout.no_fnmatch_line("*avg ttl*")
+    result.stdout.fnmatch_lines(
+        ["=* etcd coverage (-v shows the tables) =*", "a.json: 12 spans, 1 traces, *", "warning: no records of traces*"]
+    )
+    run("-q").stdout.no_fnmatch_line("*12 spans*")
+
+
+def test_ids_carry_dump_and_method(run: Run) -> None:
+    result = run("-v", dumps={"a.json": etcd(complete()), "b.json.gz": etcd(complete())})
+    result.assert_outcomes(passed=14)
+    ids = [line.split("::")[-1].split(" PASSED")[0] for line in result.outlines if " PASSED" in line]
+    of_a_dump = [
+        "test_only_expected_methods_were_called[{}]",
+        "test_method_usage[{}-etcdserverpb.KV/Range]",
+        "test_method_usage[{}-etcdserverpb.KV/RangeStream]",
+        "test_method_usage[{}-etcdserverpb.KV/Txn]",
+        "test_method_usage[{}-etcdserverpb.KV/Compact]",
+        "test_method_usage[{}-etcdserverpb.Watch/Watch]",
+        "test_lease_grant[{}]",
+    ]
+    assert ids == [one.format(name) for name in ("a.json", "b.json.gz") for one in of_a_dump]
+
+
+def test_tables_are_printed_once_if_asked_for(run: Run) -> None:
+    result = run("-v", dumps={"a.json": etcd(complete())})
+    lines = result.outlines
+    assert [line for line in lines if "etcd coverage: a.json" in line and line.startswith("=")] != []
+    for once in ("calls", RANGE, RANGE_STREAM, TXN, "leases"):
+        assert lines.count(once) == 1
+    result.stdout.fnmatch_lines(
+        [
+            "etcdserverpb.Lease/LeaseGrant * 1 * 16.67%",
+            "total * 6 * 100.00%",
+            "Get * /registry/{resource}/{namespace}/{name} * X * 0.00% * 1 * 100.00%",
+            "/registry/{resource}/{namespace}/{name} * 1.0 * 15.0 * 1 * 100.00%",
+            "data quality: 12 spans, 1 traces, 0 skipped, 0 duplicates, 0 calls without parent, 0 gRPC spans without call",
+            "warning: no records of traces from the apiserver",
+        ]
+    )
+
+
+def test_failed_dump_shows_its_tables_unasked_and_the_good_one_does_not(run: Run) -> None:
+    bad = etcd([*complete(), *call(8, "etcdserverpb.KV/Put", {})])
+    result = run(dumps={"bad.json": bad, "good.json": etcd(complete())})
+    result.assert_outcomes(passed=13, failed=1)
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["=* etcd coverage: bad.json =*", "etcdserverpb.KV/Put * 1 * 14.29%"])
+    result.stdout.no_fnmatch_line("=* etcd coverage: good.json =*")
+
+
+def test_tables_and_usage_are_the_same_under_xdist(run: Run, tmp_path: Path) -> None:
+    pytest.importorskip("xdist")
+    dumps: dict[str, JSON | str | bytes] = {
+        "a.json": etcd(complete()),
+        "b.json": ROBUSTNESS.read_bytes(),
+        "\u00e9\u202e.json": "{}",
+    }
+    reference = f"--reference={ROOT / 'meta_tests' / 'dumps' / 'kubernetes-1.37.json.gz'}"
+    options = ("-v", ROOT / "tests" / "test_coverage.py", reference, "--fail-on-missing")
+    earlier = {"z.json": judge(write(tmp_path / "z.json", etcd(complete())))}
+    for name in ("0.json", "2.json"):
+        saved.update(tmp_path / name, earlier)
+    results = [run(*options, f"--usage-json={tmp_path}/0.json", dumps=dumps)]
+    results.append(run(*options, "-n2", f"--usage-json={tmp_path}/2.json", dumps=dumps))
+    for result in results:
+        result.assert_outcomes(passed=9, failed=8, skipped=7)
+        for once in (
+            "--fail-on-missing: 43 rows (1593 calls) of the reference not seen",
+            "unexpected 2 calls to method: etcdserverpb.KV/Put",
+            "etcdserverpb.Maintenance/HashKV        2      0.05%",
+        ):
+            assert result.outlines.count(once) == 1
+    assert (tmp_path / "0.json").read_text() == (tmp_path / "2.json").read_text()
+    assert json.loads((tmp_path / "2.json").read_text())["comparison"]["subjects"].keys() == {
+        "a.json",
+        "b.json",
+        "z.json",
+    }
+    assert saved.load(tmp_path / "2.json")["z.json"] == earlier["z.json"]
+    summaries = []
+    for result in results:
+        text = result.stdout.str().replace("/2.json: ", "/0.json: ")
+        summaries.append(text[text.index("\ncalls\n") : text.index("short test summary info")])
+    assert summaries[0] == summaries[1]
+
+
+FINDINGS = {
+    "method.json": (
+        call(8, "etcdserverpb.KV/Put", {}),
+        "test_only_expected_methods_were_called[method.json]",
+        "unexpected 1 calls to method: etcdserverpb.KV/Put",
+        "if Kubernetes may call it, add a GrpcMethod to etcd_coverage/reference.py",
+    ),
+    "key.json": (
+        call(8, RANGE, GET | {"range_begin": "k"}),
+        "test_method_usage[key.json-etcdserverpb.KV/Range]",
+        "New key pattern detected: k",
+        "if Kubernetes may use it, add a SpecialResource or SpecialKey to etcd_coverage/reference.py; "
+        "of a lease without one pattern, see which transactions used it",
+    ),
+    "call.json": (
+        call(8, RANGE_STREAM, GET),
+        "test_method_usage[call.json-etcdserverpb.KV/RangeStream]",
+        "New call pattern detected: etcdserverpb.KV/RangeStream"
+        "(key=/registry/{resource}/{namespace}/{name},limit=true,rangeEnd=false,rev=false)",
+        "if Kubernetes may call it so, add a CallPattern to etcd_coverage/reference.py",
+    ),
+    "lease-id.json": (
+        call(8, LEASE_GRANT, {"ttl": 1}),
+        "test_lease_grant[lease-id.json]",
+        "Lease without ID",
+        "check the etcd version: its lease_grant spans carry an id",
+    ),
+    "lease-ttl.json": (
+        call(8, LEASE_GRANT, {"id": 77}),
+        "test_lease_grant[lease-ttl.json]",
+        "Lease without TTL",
+        "check the etcd version: its lease_grant spans carry a ttl",
+    ),
+    "lease-unused.json": (
+        call(8, LEASE_GRANT, {"id": 8, "ttl": 1}),
+        "test_lease_grant[lease-unused.json]",
+        "New key pattern detected: no pattern found",
+        "if Kubernetes may use it, add a SpecialResource or SpecialKey to etcd_coverage/reference.py; "
+        "of a lease without one pattern, see which transactions used it",
+    ),
+}
+
+
+def test_each_finding_fails_its_test_alone_and_tells_what_to_do(run: Run) -> None:
+    dumps = {name: etcd([*complete(), *spans]) for name, (spans, *_) in FINDINGS.items()}
+    result = run(f"--jaeger-url={LINK}/", dumps=dumps)
+    result.assert_outcomes(passed=6 * len(FINDINGS), failed=len(FINDINGS))
+    lines = result.outlines
+    for _, test, told, next_step in FINDINGS.values():
+        (title,) = [number for number, line in enumerate(lines) if line.strip("_ ") == f"TestInterfaceUse.{test}"]
+        message, example, step = lines[title + 1 : title + 4]
+        assert message == told
+        assert example.startswith("    1 call, for example trace 0123456789abcdef0123456789abcdef span 00000008000000")
+        assert example.endswith(f"({LINK}/trace/0123456789abcdef0123456789abcdef)")
+        assert step.partition(": ")[2] == next_step
+        assert [line for line in lines if line.startswith("FAILED") and test in line] != []
+    assert [line for line in lines if "Traceback" in line or "conftest.py:" in line] == []
+
+
+def test_missing_method_fails_its_test(run: Run) -> None:
+    result = run(dumps={"a.json": etcd([one for one in complete() if not one["spanId"].startswith("00000006")])})
+    result.assert_outcomes(passed=6, failed=1)
+    result.stdout.fnmatch_lines(['expected "etcdserverpb.Lease/LeaseGrant" method to be called at least once'])
+
+
+def test_real_robustness_dump_tells_what_is_unknown(run: Run, pytester: pytest.Pytester) -> None:
+    (pytester.path / "dumps").mkdir()
+    (pytester.path / "dumps" / "robustness.json.gz").symlink_to(ROBUSTNESS)
+    result = run()
+    result.assert_outcomes(passed=2, failed=5)
+    result.stdout.fnmatch_lines(
+        [
+            "unexpected 2 calls to method: etcdserverpb.KV/Put",
+            "unexpected 2 calls to method: etcdserverpb.Maintenance/HashKV",
+            "New call pattern detected: etcdserverpb.KV/Range(key=/registry/{resource}/,limit=false,rangeEnd=false,rev=false,countOnly=false,keysOnly=false)",
+            "    155 calls, for example trace 1516f65ccf5fdd539fb14e811f74ca0a span aed52f5160618587",
+            "New key pattern detected: key",
+            "*New key pattern detected: \\x00",
+            "data quality: 8390 spans, 4227 traces, 0 skipped, 0 duplicates, 32 calls without parent, 23 gRPC spans without call",
+        ]
+    )
+
+
+def test_hostile_text_of_a_dump_never_reaches_the_terminal(run: Run) -> None:
+    hostile = "\x1b[2J\x07\x00\u202e\r\n\x9b31m"
+    spans = [
+        *call(8, f"etcdserverpb.{hostile}", {}),
+        *call(9, RANGE, GET | {"range_begin": hostile}),
+        *(one | {"traceId": hostile} for one in call(10, RANGE, PODS | {"keys_only": True, "limit": 5})),
+        *call(11, LEASE_GRANT, {"id": 9, "ttl": 15}),
+        *call(12, TXN, {"success_first_lease": 9, "success_first_key": hostile, "compare_first_key": hostile}),
+    ]
+    again = [span("00000000000000cc", name=name) | {"traceId": hostile} for name in ("a", "b")]
+    content = dump(resource([*complete(), *spans, *again]), resource([], service=hostile))
+    bad = etcd([span("00000000000000aa", hostile, kind=hostile, name=hostile)])
+    error = json.dumps({"error": {"httpCode": 404, "message": hostile}})
+    unnamed = dump({"resource": {"attributes": []}, "scopeSpans": []})
+    result = run(
+        "-v", f"--jaeger-url={LINK}",
+        dumps={"a.json": content, "b.json": bad, "c.json": error, "d.json": hostile, "e.json": unnamed},
+    )  # fmt: skip
+    assert result.ret == 1
+    text = result.stdout.str()
+    assert {char for char in text if not char.isprintable()} == {"\n"}
+    assert "\\x1b[2J\\x07\\x00\\u202e\\x0d\\x0a\\x9b31m" in text
+
+
+def test_many_unknown_keys_are_cut_in_the_table_and_in_the_failure(run: Run) -> None:
+    keys = [f"key{number:03}" for number in range(30)]
+    unknown = [one for number, key in enumerate(keys) for one in call(100 + number, RANGE, GET | {"range_begin": key})]
+    result = run(dumps={"a.json": etcd([*complete(), *unknown])})
+    result.stdout.fnmatch_lines(["*... and 10 more unknown keys * 10 * 32.26%"])
+    lines = result.outlines
+    assert [line for line in lines if line.startswith("New key pattern")] == [
+        f"New key pattern detected: {key}" for key in keys[:20]
+    ]
+    assert "... and 10 more of new-key-pattern (calls: 10): --usage-json PATH saves every finding" in lines
+    assert sum(line.startswith("Get ") and " key0" in line for line in lines) == 20
+
+
+# --- options --------------------------------------------------------------------------------------------------------
+
+
+def without_range_stream() -> JSON:
+    return etcd([one for one in complete() if not one["spanId"].startswith("00000002")])
+
+
+def test_method_of_a_later_release_is_not_required(run: Run) -> None:
+    names = ["kubernetes-1.36-mine.json", "kubernetes-1.36.json", "kubernetes-1.37.json", "traces.json"]
+    dumps: dict[str, JSON | str | bytes] = dict.fromkeys(names, without_range_stream())
+    result = run("-rs", dumps=dumps)
+    result.assert_outcomes(passed=24, failed=2, skipped=2)
+    assert "  kubernetes-1.36-mine.json: 0.0 MB, judged as Kubernetes 1.36" in result.outlines
+    assert "  traces.json: 0.0 MB" in result.outlines
+    result.stdout.fnmatch_lines(
+        ["SKIPPED *: etcdserverpb.KV/RangeStream came with Kubernetes 1.37, this dump is of 1.36"]
+    )
+    run("--kubernetes-version=1.36").assert_outcomes(passed=24, skipped=4)
+    run("--kubernetes-version=1.37").assert_outcomes(passed=24, failed=4)
+
+
+def test_method_of_a_later_release_is_judged_where_it_was_called(run: Run) -> None:
+    run(dumps={"kubernetes-1.36.json": etcd(complete())}).assert_outcomes(passed=7)
+    odd = etcd([*complete(), *call(8, RANGE_STREAM, GET)])
+    run(dumps={"kubernetes-1.36.json": odd}).assert_outcomes(passed=6, failed=1)
+
+
+def test_no_dump_is_told_loudly(run: Run) -> None:
+    result = run("-rs")
+    result.assert_outcomes(skipped=7)
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(
+        [
+            "etcd coverage: NO DUMPS in */dumps: NOTHING WILL BE JUDGED*",
+            "no dumps in */dumps: NOTHING WAS JUDGED",
+            "SKIPPED * no dump in */dumps: nothing was judged",
+        ]
+    )
+
+
+def test_no_dump_is_an_error_if_dumps_are_required(run: Run) -> None:
+    result = run("--require-dumps")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: --require-dumps: no dump in */dumps*"])
+    run("--require-dumps", dumps={"a.json": etcd(complete())}).assert_outcomes(passed=7)
+
+
+def test_dotfiles_are_no_dumps(run: Run) -> None:
+    run(dumps={".gitignore": "*", ".a.json": "{}", "a.json": etcd(complete())}).assert_outcomes(passed=7)
+
+
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        ("--testdata=/nowhere", "--testdata: /nowhere is not a folder"),
+        ("--kubernetes-version=v1.37", "--kubernetes-version: 'v1.37' is not a release such as 1.37"),
+        ("--kubernetes-version=1.37.2", "--kubernetes-version: '1.37.2' is not a release such as 1.37"),
+        ("--jaeger-url=localhost:16686", "--jaeger-url: 'localhost:16686' is not a URL*"),
+        ("--usage-json=/nowhere/usage.json", "--usage-json: /nowhere/usage.json cannot be written*"),
+        ("--usage-json=.", "--usage-json: . cannot be written*"),
+    ],
+)
+def test_wrong_option_is_told_in_one_line(run: Run, option: str, told: str) -> None:
+    result = run(option, dumps={"a.json": etcd(complete())})
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: {told}"])
+    result.stderr.no_fnmatch_line("*Traceback*")
+
+
+def test_folder_after_a_space_is_not_taken_for_pytests_root(tmp_path: Path) -> None:
+    """In a process of its own, without a path to tests, as a user types it."""
+    write(tmp_path / "a.json", etcd(complete()))
+    command = [sys.executable, "-m", "pytest", "-q", "-k", "TestInterfaceUse", "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        [*command, "--testdata", tmp_path], cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "7 passed" in done.stdout
+    assert "warning" not in done.stdout
+
+
+def test_folder_that_cannot_be_listed_is_told(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: Path) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    result = run()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: --testdata: */dumps cannot be read: Permission denied"])
+
+
+def test_header_tells_the_options_in_force(run: Run, tmp_path: Path) -> None:
+    options = ("--kubernetes-version=1.37", f"--jaeger-url={LINK}", f"--usage-json={tmp_path}/u.json")
+    result = run(*options, dumps={"a.json": etcd(complete())})
+    result.stdout.fnmatch_lines([f"  options: {' '.join(options)}"])
+
+
+def test_usage_is_saved_of_what_was_judged(run: Run, tmp_path: Path) -> None:
+    dumps: dict[str, JSON | str | bytes] = {"a.json": etcd(complete()), "b.json": "{}", "c.json": etcd(complete())}
+    result = run("-k", "a.json or b.json", f"--usage-json={tmp_path}/usage.json", dumps=dumps)
+    assert result.ret == 1
+    written = json.loads((tmp_path / "usage.json").read_text())
+    assert {name: one["error"] is None for name, one in written["dumps"].items()} == {"a.json": True, "b.json": False}
+
+
+# --- bad input ------------------------------------------------------------------------------------------------------
+
+
+BAD: dict[str, tuple[JSON | str | bytes, str]] = {
+    "empty.json": ("", "is empty"),
+    "cut.json": (json.dumps(etcd(complete()))[:-200], "is truncated JSON"),
+    "page.json": ("<html>404</html>", "is HTML"),
+    "text.json": ("404 page not found", "is plain text"),
+    "object.json": ("{}", 'is JSON without "result"'),
+    "null.json": ('{"result":null}', "has no spans"),
+    "spanless.json": (dump(), "has no spans"),
+    "foreign.json": (etcd([span("00000000000000aa")]), "has no etcd gRPC spans"),
+    "cut-gzip.json": (b"\x1f\x8b\x08\x00", "is a gzip file that was cut off"),
+    "binary": (bytes(range(256)), "is a binary file"),
+    "utf8.json": (b'{"result": "\xff"}', "is not valid UTF-8"),
+    "nan.json": ('{"result": NaN}', "is not JSON"),
+    "deep.json": ('{"result": ' + "[" * 100_000 + "]" * 100_000 + "}", "nested too deep"),
+    "unnamed.json": (dump({"resource": {}, "scopeSpans": []}), "has a resource without service.name"),
+    "idless.json": (etcd([span("", name=RANGE, kind=2)]), "has a span without a span id"),
+    "int.json": (etcd([*complete(), *call(8, RANGE, {"limit": 2**63})]), 'attribute "limit"'),
+}
+
+
+def test_each_bad_dump_is_one_line_and_the_others_are_judged(run: Run, pytester: pytest.Pytester) -> None:
+    folder = pytester.path / "dumps"
+    (folder / "folder").mkdir(parents=True)
+    told = {name: line for name, (_, line) in BAD.items()} | {"folder": "is a directory", "\\x1b[31m.json": "is empty"}
+    dumps: dict[str, JSON | str | bytes] = {name: content for name, (content, _) in BAD.items()}
+    result = run(dumps=dumps | {"good.json": etcd(complete()), "\x1b[31m.json": ""})
+    result.assert_outcomes(passed=7, failed=len(told), skipped=6 * len(told))
+    assert result.ret == 1
+    lines = result.outlines
+    assert "  folder: not a file" in lines
+    for name, line in told.items():
+        start = f"{folder}/{name}: "
+        assert [one for one in lines if one.startswith(start) and line in one] != [], name
+        assert [one for one in lines if one.startswith("FAILED") and f"[{name}]" in one.replace("\\\\", "\\")] != [], (
+            name
+        )
+    assert [line for line in lines if "Traceback" in line or "\x1b" in line] == []
+
+
+def test_parent_cycle_and_duplicates_are_judged(run: Run) -> None:
+    cycle = [span("00000000000000c1", "00000000000000c2"), span("00000000000000c2", "00000000000000c1")]
+    server, child = call(8, RANGE, GET, parentSpanId="00000000000000c1")
+    result = run("-v", dumps={"a.json": etcd([*complete(), *complete(), *cycle, server, child])})
+    result.assert_outcomes(passed=7)
+    result.stdout.fnmatch_lines(["data quality: 28 spans, 1 traces, 0 skipped, 12 duplicates*"])
+
+
+def test_parent_chain_of_a_million_spans_is_judged(run: Run) -> None:
+    """Written as text: a million dicts would take most of the time."""
+    links = ",".join(
+        f'{{"traceId":"{"a" * 32}","spanId":"{n:016x}","parentSpanId":"{n - 1:016x}","name":"s"}}'
+        for n in range(1, 1_000_001)
+    )
+    top = (
+        f'{{"traceId":"{"a" * 32}","spanId":"{"b" * 16}","parentSpanId":"{1_000_000:016x}","name":"{RANGE}","kind":2}}'
+    )
+    child = json.dumps(span("c" * 16, "b" * 16, attributes=GET) | {"traceId": "a" * 32})
+    result = run(
+        dumps={"a.json": json.dumps(etcd(complete())).replace('"spans": [', f'"spans": [{links},{top},{child},')}
+    )
+    result.assert_outcomes(passed=7)
+
+
+def test_help_lists_every_option(run: Run) -> None:
+    result = run("--help")
+    result.stdout.fnmatch_lines(["etcd coverage:"])
+    for option in (
+        "--testdata=DIR",
+        "--require-dumps",
+        "--kubernetes-version=X.Y",
+        "--jaeger-url=URL",
+        "--usage-json=PATH",
+        "--reference=PATH",
+        "--min-coverage=PCT",
+        "--min-shape-coverage=PCT",
+        "--fail-on-new",
+        "--fail-on-missing",
+        "--min-calls=N",
+        "--gate-methods=KV/Txn,...",
+        "--known-gaps=PATH",
+    ):
+        result.stdout.fnmatch_lines([f"  {option}*"])
+
+
+def test_run_writes_the_same_reports_and_properties_under_xdist(
+    run: Run,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary"))
+    bad = etcd([*complete(), *call(8, RANGE, GET | {"range_begin": "<b>\x1b|"})])
+    pages, texts, junit = [], [], []
+    for workers in ((), ("-n2",)):
+        paths = [tmp_path / f"{len(workers)}.{suffix}" for suffix in ("html", "md", "xml")]
+        options = [f"--usage-html={paths[0]}", f"--usage-markdown={paths[1]}", f"--junitxml={paths[2]}"]
+        result = run(*options, "--usage-summary", *workers, dumps={"bad.json": bad, "good.json": etcd(complete())})
+        result.assert_outcomes(passed=13, failed=1)
+        result.stdout.fnmatch_lines(
+            [f"usage report written to {path}" for path in (paths[1], paths[0], tmp_path / "summary")]
+        )
+        pages.append(paths[0].read_text())
+        texts.append(paths[1].read_text())
+        junit.append(properties_of(paths[2]))
+    assert pages[0] == pages[1]
+    assert texts[0] == texts[1]
+    assert junit[0] == junit[1]
+    assert (tmp_path / "summary").read_text() == "".join(texts)
+    assert "New key pattern detected: &lt;b&gt;\\x1b|" in pages[0]
+    assert "&#60;b&#62;&#92;x1b&#124;" in texts[0]
+    assert junit[0][""]["bad.json:verdict"] == "1 finding"
+    assert junit[0][""]["good.json:verdict"] == "as expected"
+    assert junit[0][""]["good.json:calls"] == "6"
+    assert junit[0][f"test_method_usage[bad.json-{RANGE}]"] == {"dump": "bad.json", "findings": "1"}
+    assert junit[0][f"test_method_usage[good.json-{WATCH}]"] == {"dump": "good.json", "findings": "0"}
+
+
+def properties_of(junit_xml: Path) -> dict[str, dict[str, str]]:
+    """Return the properties of each test by its name, and those of all under the empty name."""
+    suite = ElementTree.parse(junit_xml).find("testsuite")
+    assert suite is not None
+    return {
+        one.get("name", "") if one.tag == "testcase" else "": {
+            item.get("name", ""): item.get("value", "") for item in one.findall("properties/property")
+        }
+        for one in (*suite.findall("testcase"), suite)
+    }
+
+
+@pytest.mark.parametrize("option", ["--usage-html", "--usage-markdown"])
+def test_report_that_cannot_be_written_is_told_before_the_run(run: Run, option: str) -> None:
+    result = run(f"{option}=/nowhere/a", dumps={"a.json": etcd(complete())})
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert [line for line in result.errlines if line] == [
+        f"ERROR: {option}: /nowhere/a cannot be written: name a file in a folder that exists"
+    ]
+
+
+def test_report_that_cannot_be_written_in_the_end_fails_in_a_line(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", "/nowhere/summary")
+    result = run("--usage-summary", dumps={"a.json": etcd(complete())})
+    result.assert_outcomes(passed=7)
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["/nowhere/summary: cannot be written: No such file or directory"])
+
+
+def test_reports_hold_the_comparison_with_its_gates_and_doubts(run: Run, tmp_path: Path) -> None:
+    lacking = [one for one in complete() if not one["spanId"].startswith("00000003000000b")]
+    (tmp_path / "reference.json").write_text(json.dumps(etcd(complete())))
+    result = run(
+        f"--reference={tmp_path}/reference.json", "--fail-on-missing", f"--usage-markdown={tmp_path}/a.md",
+        f"--usage-html={tmp_path}/a.html", ROOT / "tests" / "test_coverage.py", dumps={"a.json": etcd(lacking)},
+    )  # fmt: skip
+    assert result.ret == 1
+    text = (tmp_path / "a.md").read_text()
+    for line in (
+        "Gate failed: `--fail-on-missing: 1 row (1 calls) of the reference not seen`",
+        "- rows covered: 4 of 5, 80.00% of the reference's calls",
+        "Note: `what is missing may be not recorded rather than not called: 1 KV/Txn spans without call`",
+    ):
+        assert line in text.splitlines()
+    page = (tmp_path / "a.html").read_text()
+    assert "<strong>Gate failed:</strong> --fail-on-missing" in page
+    assert "1 failed gate" in page

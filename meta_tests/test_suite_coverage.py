@@ -1,0 +1,245 @@
+"""The suite as a product: dumps compared with a reference, gates, saved usages."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from etcd_coverage.comparing import saved
+from etcd_coverage.judging.judge import judge
+from meta_tests.builder import COMPACT, GET, PODS, RANGE, TRACE, call, complete, etcd, write
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Run = Callable[..., pytest.RunResult]
+
+ROOT = Path(__file__).parents[1]
+TESTS = (ROOT / "tests" / "test_interface_use.py", ROOT / "tests" / "test_coverage.py")
+LINK = "http://localhost:16686"
+COUNT = PODS | {"count_only": True}
+ALL_GATES = ("--min-coverage=100", "--min-shape-coverage=99.5", "--fail-on-new", "--fail-on-missing")
+
+
+@pytest.fixture
+def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run the suite on the dumps in the folder ``dumps``, as a user would."""
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("PY_COLORS", "0")
+    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+    (pytester.path / "dumps").mkdir()
+
+    def suite(*options: str | Path, tests: tuple[str | Path, ...] = TESTS) -> pytest.RunResult:
+        return pytester.runpytest_inprocess(
+            "-c", ROOT / "pyproject.toml", "--rootdir", ROOT, *tests, "-p", "no:cacheprovider",
+            "--testdata=dumps", *options,
+        )  # fmt: skip
+
+    return suite
+
+
+def save(path: Path, **dumps: list[Any]) -> Path:
+    """Save usages of the spans, as a run on dumps of these names would."""
+    usages = {f"{name}.json": judge(write(path.with_name("made.json"), etcd(spans))) for name, spans in dumps.items()}
+    saved.update(path, usages)
+    path.with_name("made.json").unlink()
+    return path
+
+
+def lost_and_new() -> list[Any]:
+    """Return the complete calls, with a paged list in place of the compaction, and an odd watch span."""
+    kept = [one for one in complete() if not one["spanId"].startswith("00000004")]
+    return [*kept, *call(8, RANGE, PODS | {"limit": 5}), *call(9, COMPACT, {})[:1]]
+
+
+def test_gates_fail_once_with_everything_and_the_command_accepts_it(run: Run, pytester: pytest.Pytester) -> None:
+    reference = save(pytester.path / "reference.json", good=complete(), lost=complete(), other=complete())
+    for name, spans in (("good", complete()), ("lost", lost_and_new())):
+        write(pytester.path / "dumps" / f"{name}.json", etcd(spans))
+    options = ("-k", "test_coverage or deselected", f"--reference={reference}::lost.json", *ALL_GATES)
+    result = run(*options, f"--jaeger-url={LINK}", "--usage-json=usage.json")
+    result.assert_outcomes(passed=1, failed=1)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    lines = result.outlines
+    start = lines.index("lost.json against reference.json::lost.json")
+    test_id = "tests/test_interface_use.py::TestInterfaceUse::test_only_expected_methods_were_called[lost.json]"
+    command = shlex.join(["pytest", test_id, "--testdata=dumps", f"--usage-json={reference}"])
+    place = f"{TRACE} span {{}}000000bb ({LINK}/trace/{TRACE})"
+    assert lines[start + 1 : start + 14] == [
+        "--min-coverage=100: 80.00% of the reference's calls are covered (4 of 5 rows, 4 of 5 calls)",
+        "--min-shape-coverage=99.5: 80.00% of the reference's calls are covered (4 of 5 call shapes, 4 of 5 calls)",
+        "--fail-on-missing: 1 row (1 calls) of the reference not seen",
+        "--fail-on-new: 1 row (1 calls) that the reference does not have",
+        "missing call shapes, the heaviest first:",
+        "    KV/Compact Compact(rev,physical): 1 call",
+        "missing rows, the heaviest first:",
+        "    KV/Compact Compact(rev,physical)",
+        f"        1 call, 20.00% of all, for example trace {place.format('00000004')}",
+        "new rows, the heaviest first:",
+        "    KV/Range List(limit,rangeEnd) /registry/{resource}/",
+        f"        1 call, 20.00% of all, for example trace {place.format('00000008')}",
+        "may be not recorded rather than not called: 1 KV/Compact spans without call",
+    ]
+    assert lines[start + 14 : start + 16] == [
+        f"to accept the change: {command}",
+        "or, for missing rows, add a [[gap]] to known_gaps.toml",
+    ]
+    # The tables of the dump that failed are there unasked, the summary of both is.
+    assert sum("1 of 2 covered" in line or "0 of 1 covered" in line for line in lines) == 1
+    assert lines.count("rows covered: 5 of 5, 100.00% of the reference's calls") == 1
+    assert lines.count("rows covered: 4 of 5, 80.00% of the reference's calls") == 1
+    assert "usage.json: saved good.json, lost.json" in lines
+    written = json.loads((pytester.path / "usage.json").read_text())["comparison"]
+    assert written["reference"] == "reference.json::lost.json"
+    assert {name: one["key_patterns"]["covered"] for name, one in written["subjects"].items()} == {
+        "good.json": 5,
+        "lost.json": 4,
+    }
+
+    before = json.loads(reference.read_text())["dumps"]
+    program, test, *rest = shlex.split(command)
+    accepted = run(*rest, tests=(ROOT / test,))
+    accepted.assert_outcomes(passed=1)
+    assert program == "pytest"
+    assert f"{reference}: left as they were: good.json, other.json" in accepted.outlines
+    after = json.loads(reference.read_text())["dumps"]
+    assert {name for name in after if after[name] != before[name]} == {"lost.json"}
+    again = run("-k", "test_coverage[lost.json]", *options[2:])
+    again.assert_outcomes(passed=1)
+
+
+def test_saved_usages_are_judged_and_bad_ones_told(run: Run, pytester: pytest.Pytester) -> None:
+    dumps = pytester.path / "dumps"
+    odd = [*complete(), *call(8, RANGE, GET | {"range_begin": "k"})]
+    save(dumps / "both.json", good=complete(), odd=odd)
+    save(dumps / "one.json", good=complete())
+    (dumps / "newer.json").write_text('{"format": 2, "dumps": {}}')
+    (dumps / "dump.json").write_text(json.dumps(etcd(odd)))
+    result = run("-v", "-rs", f"--reference={dumps}/one.json", "--usage-json=usage.json", "--fail-on-missing")
+    # 3 usages and the dump, two of them with the odd key, beside one that is none; all but the reference compared.
+    result.assert_outcomes(passed=7 + 6 + 7 + 6 + 3, failed=1 + 1 + 1, skipped=6 + 1)
+    lines = result.outlines
+    assert "  both.json::good.json: 0.0 MB, a saved usage" in [line.replace("0.1 MB", "0.0 MB") for line in lines]
+    assert lines.count("New key pattern detected: k") == 2
+    assert sum(line.startswith("dumps/newer.json: is a saved usage of format 2, this") for line in lines) == 1
+    ids = [line.split("::", 1)[1].split(" ")[0] for line in lines if "::test_coverage[" in line and "%]" in line]
+    assert [one.partition("[")[2] for one in ids] == [
+        "both.json::good.json]",
+        "both.json::odd.json]",
+        "dump.json]",
+        "newer.json]",
+    ]
+    written = saved.load(pytester.path / "usage.json")
+    assert written["both.json::odd.json"] == saved.load(dumps / "both.json")["odd.json"] == written["dump.json"]
+    assert sorted(written) == ["both.json::good.json", "both.json::odd.json", "dump.json", "newer.json", "one.json"]
+
+
+def test_what_gates_leave_out_is_told(run: Run, pytester: pytest.Pytester) -> None:
+    dumps = pytester.path / "dumps"
+    write(
+        dumps / "reference.json",
+        etcd(complete(), *(call(20 + one, RANGE, COUNT) for one in range(3)), call(9, RANGE, {})),
+    )
+    write(dumps / "subject.json", etcd(complete()))
+    (pytester.path / "gaps.toml").write_text(
+        "".join(
+            f'[[gap]]\nmethod = "KV/Range"\nshape = "{shape}"\nreason = "known"\nlink = "https://example.com"\n'
+            for shape in ("Count(rangeEnd,countOnly)", "Keys(rangeEnd,keysOnly)")
+        )
+    )
+    options = (
+        "--reference=dumps/reference.json", "--fail-on-missing", "--fail-on-new", "--min-calls=2",
+        "--gate-methods=KV/Range,KV/Txn", "--known-gaps=gaps.toml", "--min-coverage=0",
+    )  # fmt: skip
+    result = run(*options, "-k", "test_coverage")
+    result.assert_outcomes(passed=1)
+    lines = result.outlines
+    assert (
+        f"  options: {options[0]} --min-coverage=0 --fail-on-new --fail-on-missing --min-calls=2 --gate-methods=KV/Range,KV/Txn --known-gaps=gaps.toml"
+        in lines
+    )
+    assert lines[lines.index("call shapes covered: 5 of 6, 62.50% of the reference's calls") + 1 :][:7] == [
+        "rows covered: 5 of 6, 62.50% of the reference's calls",
+        "note: 1 row of the reference (1 call) without a call pattern or with an unknown key: left out",
+        "note: Lease/LeaseGrant, compared by its calls alone: 1 in the reference, 1 in the subject",
+        "--gate-methods: judged KV/Range, KV/Txn alone",
+        "--min-calls=2: left out 2 rows with fewer calls",
+        "known gaps: 1 missing row (3 calls), which --fail-on-missing allows",
+        "known gap that matches nothing any more, remove it: KV/Range Keys(rangeEnd,keysOnly)",
+    ]
+    # Where the test of the gates does not run, that is told, not taken for a pass.
+    result = run(*options, "-k", "test_lease_grant")
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(["warning: the gates were not judged: test_coverage did not run"])
+
+
+def test_reference_that_cannot_be_judged_fails_each_comparison(run: Run, pytester: pytest.Pytester) -> None:
+    write(pytester.path / "reference.json", "{}")
+    for name in ("a.json", "b.json"):
+        write(pytester.path / "dumps" / name, etcd(complete()))
+    result = run("--reference=reference.json", "-k", "test_coverage", "--usage-json=usage.json")
+    result.assert_outcomes(failed=2)
+    assert sum(line.startswith('reference.json: is JSON without "result"') for line in result.outlines) == 2
+    assert "comparison" not in json.loads((pytester.path / "usage.json").read_text())
+
+
+def test_usage_that_cannot_be_written_is_one_line_and_fails(
+    run: Run, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(pytester.path / "dumps" / "a.json", etcd(complete()))
+
+    def full(_descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    result = run("-k", "test_lease_grant", "--usage-json=usage.json")
+    result.assert_outcomes(passed=1)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["usage.json: cannot be written, nothing was saved: No space left on device"])
+    assert [path.name for path in pytester.path.iterdir() if "usage" in path.name or path.suffix == ".part"] == []
+
+
+def test_nothing_to_compare_is_a_skip_with_its_reason(run: Run, pytester: pytest.Pytester) -> None:
+    assert run("-rs", "-k", "test_coverage").outlines[-2:][0].endswith("no --reference: nothing was compared")
+    write(pytester.path / "dumps" / "a.json", etcd(complete()))
+    result = run("-rs", "-k", "test_coverage", "--reference=dumps/a.json")
+    result.assert_outcomes(skipped=1)
+    result.stdout.fnmatch_lines(["SKIPPED * no dump in dumps but the reference a.json: nothing was compared"])
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--fail-on-new"], "gates need a --reference: a dump or a saved usage to compare with"),
+        (["--gate-methods=KV/Txn"], "gates need a --reference*"),
+        (["--known-gaps=gaps.toml"], "gates need a --reference*"),
+        (["--reference=absent.json"], "--reference: absent.json does not exist"),
+        (["--reference="], "--reference:  is a directory, not a dump or a saved usage"),
+        (["--reference=both.json"], "--reference: both.json holds 2 usages, name one of them: both.json::a.json, both*"),
+        (["--reference=both.json::c.json"], "--reference: both.json holds no c.json, but a.json, b.json"),
+        (["--reference=newer.json"], "--reference: newer.json: is a saved usage of format 2, this version reads for*"),
+        (["--reference=both.json::a.json", "--known-gaps=absent.toml"], "absent.toml cannot be read: No such file*"),
+        (["--reference=dumps/a.json", "--min-coverage=1"], "--reference: there is no dump in dumps to compare with a.json"),
+        (["--usage-json=dumps/a.json"], "--usage-json: dumps/a.json is no saved usage, and would be overwritten*"),
+        (["--usage-json=/dev/null"], "--usage-json: /dev/null is no regular file, and would be replaced*"),
+        (["--usage-json=newer.json"], "--usage-json: newer.json is a saved usage of format 2, this version reads*"),
+        (["--min-coverage=101"], "*argument --min-coverage: '101' is not a percentage from 0 to 100"),
+        (["--min-shape-coverage=x"], "*argument --min-shape-coverage: 'x' is not a percentage from 0 to 100"),
+        (["--min-calls=0"], "*argument --min-calls: '0' is not a number of calls, 1 or more"),
+        (["--gate-methods=KV/Put"], "*argument --gate-methods: 'KV/Put' is no method with call patterns: KV/Range*"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "told",
+)  # fmt: skip
+def test_wrong_option_is_told_in_one_line(run: Run, pytester: pytest.Pytester, options: list[str], told: str) -> None:
+    write(pytester.path / "dumps" / "a.json", etcd(complete()))
+    save(pytester.path / "both.json", a=complete(), b=complete())
+    (pytester.path / "newer.json").write_text('{"format": 2}')
+    result = run(*options)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([told if told.startswith("*") else f"ERROR: {told}"])
+    assert "Traceback" not in result.stderr.str()
