@@ -207,7 +207,7 @@ def test_a_docker_that_cannot_be_asked_after_the_tests_ends_the_run(world: World
 def test_a_jaeger_program_that_ends_during_the_tests_is_noticed_after_them(world: World) -> None:
     jaeger = world.root / "bin" / "jaeger"
     jaeger.symlink_to(world.root / "bin" / "double")
-    kill = "kill $(<$WORLD/jaeger-runs); while [[ -e $WORLD/jaeger-runs ]]; do sleep 0.01; done"
+    kill = 'kill "$(<"$WORLD/jaeger-runs")"; while [[ -e $WORLD/jaeger-runs ]]; do sleep 0.01; done'
     result = world.run(ROBUSTNESS, JAEGER_BIN=str(jaeger), AFTER="test-robustness", DO=kill)
     assert result.code == 1
     assert "error: jaeger has ended (log: " in result.stderr

@@ -186,6 +186,8 @@ def test_a_folder_for_logs_or_files_that_cannot_be_is_reported_in_one_line(world
     assert problems(world.run(KIND, TMPDIR="file"))[-1] == (
         f"TMPDIR is no directory that can be written: {world.root}/file"
     )
-    assert only_problem(world.run(ROBUSTNESS, LOCK_DIR="file")) == (
-        f"the ports and names of this machine cannot be locked, {world.root}/file/etcd-coverage.lock: Not a directory"
+    assert only_problem(world.run(ROBUSTNESS, LOCK_DIR="file")) == f"LOCK_DIR is no directory: {world.root}/file"
+    (world.root / "full" / "etcd-coverage.lock").mkdir(parents=True)
+    assert only_problem(world.run(ROBUSTNESS, LOCK_DIR="full")) == (
+        f"the ports and names of this machine cannot be locked, {world.root}/full/etcd-coverage.lock: Is a directory"
     )

@@ -145,4 +145,8 @@ def lock(run: Run, file: Path, what: str) -> None:
 
 def lock_machine(run: Run) -> None:
     """Take the lock of the fixed ports and names: that of all runs but those on free ports of loopback."""
-    lock(run, run.settings.lock_dir / "etcd-coverage.lock", "the ports and names of this machine")
+    folder = run.settings.lock_dir
+    if folder.is_dir():
+        lock(run, folder / "etcd-coverage.lock", "the ports and names of this machine")
+    else:
+        run.problem(f"LOCK_DIR is no directory: {folder}")

@@ -155,9 +155,16 @@ class Child:
             self._send(signal.SIGKILL)
 
     def _send(self, number: signal.Signals) -> None:
-        for pid in self._processes():
+        processes = self._processes()
+        if not processes:
+            return
+        with suppress(OSError):
+            # Its own process group at once: one by one would miss a process that is started meanwhile.
+            os.killpg(self.id, number)
+        for pid in processes:
             with suppress(ProcessLookupError):
-                os.kill(pid, number)
+                if os.getpgid(pid) != self.id:
+                    os.kill(pid, number)
 
     def _gone(self, seconds: float) -> bool:
         """Return whether all its processes end in time."""
