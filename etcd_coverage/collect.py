@@ -25,6 +25,15 @@ _COLLECTORS = {"kind": kind, "local": local, "robustness": robustness}
 _USAGE = "usage: python -m etcd_coverage.collect kind|local|robustness [--help]"
 
 
+def _prepare_streams() -> None:
+    """Let the standard streams take any text: what their encoding does not have becomes an escape."""
+    for name in ("stdout", "stderr"):
+        if (stream := getattr(sys, name)) is None:  # closed by the shell: `>&-`
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115
+        else:
+            stream.reconfigure(errors="backslashreplace")
+
+
 def main(arguments: Sequence[str]) -> int:
     """Run the command line and return its exit code."""
     if arguments and arguments[0] in ("--help", "-h"):
@@ -55,7 +64,23 @@ def main(arguments: Sequence[str]) -> int:
         return run.perform(plan.steps(run))
 
 
+def _run() -> int:
+    """Return the exit code of `main` with all that it printed written."""
+    try:
+        code = main(sys.argv[1:])
+        sys.stdout.flush()
+    except OSError as error:
+        # Else Python tries again at its end, https://docs.python.org/3/library/signal.html#note-on-sigpipe
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        print(f"error: {error.filename or 'standard output'}: {error.strerror}", file=sys.stderr)
+        return 1
+    return code
+
+
 if __name__ == "__main__":
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # until the run begins there is nothing to undo
-    sys.exit(main(sys.argv[1:]))
+    # After `stty tostop` a message of a background job would stop it for good.
+    signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+    _prepare_streams()
+    sys.exit(_run())

@@ -65,6 +65,20 @@ def test_a_listing_that_fails_in_the_clean_up_is_a_failure(world: World, call: s
     assert world.dump.read_text() == "a new dump\n"
 
 
+@SLOW
+def test_a_docker_and_kind_that_are_gone_in_the_clean_up_leave_every_command_by_hand(world: World) -> None:
+    broken = f"touch '{world.root}/broken'"
+    result = world.run(KIND, AFTER="--window", DO=broken, BROKEN="^(docker|kind) ")
+    assert result.code == 1
+    by_hand = result.stderr.partition("Left behind; to remove it by hand:\n")[2]
+    assert [line.partition(" etcd-coverage/node:")[0] for line in by_hand.splitlines()] == [
+        f"   kind delete cluster --name {CLUSTER}",
+        f"   docker rm --force {JAEGER}",
+        f"   docker network rm {CLUSTER}",
+        "   docker image rm",
+    ]
+
+
 def test_a_failed_run_saves_the_logs_of_the_cluster_before_it_is_deleted(world: World) -> None:
     result = world.run(KIND, FAIL="WHAT=test/e2e")
     assert result.code == 1
@@ -83,6 +97,26 @@ def test_logs_that_cannot_be_saved_do_not_keep_the_cluster(world: World) -> None
     result = world.run(KIND, FAIL="WHAT=test/e2e|kind export")
     assert "warning: the logs of the cluster could not be saved: double: refused: kind export" in result.stderr
     assert world.left_over() == []
+
+
+@SLOW
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("kind export", "the logs of the cluster could not be saved: not done in time: kind export logs "),
+        ("docker logs", "the log of Jaeger could not be saved\n"),
+    ],
+)
+def test_logs_that_take_too_long_do_not_keep_what_they_are_of(world: World, call: str, message: str) -> None:
+    result = world.run(KIND, FAIL="WHAT=test/e2e", HANG=call, CLEANUP_SECONDS="5")
+    assert f"warning: {message}" in result.stderr
+    assert (result.code, world.left_over()) == (1, [])
+
+
+@SLOW
+def test_a_log_folder_that_goes_away_does_not_keep_anything(world: World) -> None:
+    result = world.run(KIND, AFTER="test-cmd", DO=f"rm -r '{world.project}/logs'")
+    assert (result.code, result.stderr.count("Traceback"), world.left_over()) == (1, 0, [])
 
 
 PROXIES = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -165,6 +166,33 @@ def test_a_full_disk_under_the_logs_is_reported_as_that(world: World) -> None:
     message = f"error: the log cannot be written: {logs}/01-preflight.log: No space left on device\n"
     assert (result.code, result.stderr.splitlines(keepends=True)[0]) == (1, message)
     assert world.left_over() == []
+
+
+@pytest.mark.parametrize(
+    "environment", [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}]
+)
+def test_what_a_terminal_cannot_show_is_printed_as_escapes(world: World, environment: dict[str, str]) -> None:
+    result = world.run(ROBUSTNESS, OUTPUT="dümp.json", **environment)
+    assert (result.code, result.stderr) == (0, "")
+    assert re.search(r"^The dump is .*/d(\\xfc|\\udcc3\\udcbc)mp\.json$", result.stdout, re.MULTILINE)
+    assert (world.root / "dümp.json").read_text() == "a new dump\n"
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["--dry-run"]])
+def test_output_that_cannot_be_written_is_an_error_of_one_line(world: World, arguments: list[str]) -> None:
+    result = world.run_by(["/bin/sh", "-c", 'exec "$@" >/dev/full', "sh"], ROBUSTNESS, *arguments)
+    assert result.code == 1
+    assert result.stderr.splitlines()[0] == "error: standard output: No space left on device"
+    assert "Traceback" not in result.stderr
+    assert world.left_over() == []
+
+
+def test_a_clone_with_crlf_is_reported_as_that(world: World) -> None:
+    file = world.real_series()
+    file.write_text("plain\r\n")
+    problem = only_problem(world.run(KIND))
+    assert problem.startswith("trace.patch: does not fit Kubernetes v1.36.3: hack/lib/etcd.sh has CRLF line ends (")
+    assert file.read_bytes() == b"plain\r\n"
 
 
 def test_a_checkout_with_crlf_keeps_scripts_and_patches_as_they_are(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import re
 import shlex
 from typing import TYPE_CHECKING
 
-from etcd_coverage.collecting.commands import CollectError, CommandError
+from etcd_coverage.collecting.commands import CollectError, CommandError, LateError
 from etcd_coverage.text import printable
 
 if TYPE_CHECKING:
@@ -62,10 +62,13 @@ def _delete(run: Run) -> None:
     """Delete the cluster; after a failure the logs of its nodes are saved before."""
     logs = run.settings.log_dir / "cluster"
     if run.failed and CLUSTER in clusters(run):
-        if run.status("kind", "export", "logs", logs, "--name", CLUSTER):
-            run.warn(f"the logs of the cluster could not be saved: {run.last_line()}")
-        else:
+        try:
+            run.run("kind", "export", "logs", logs, "--name", CLUSTER)
             run.say(f"   its logs are in {logs}")
+        except CollectError as error:
+            reason = error if isinstance(error, LateError) else run.last_line()
+            run.warn(f"the logs of the cluster could not be saved: {reason}")
+        run.restart_clock()
     run.run("kind", "delete", "cluster", "--name", CLUSTER)
     if CLUSTER in clusters(run):
         raise CollectError(f"kind still lists the cluster {CLUSTER}")

@@ -62,6 +62,8 @@ class Commands:
         self.servers: dict[str, Child] = {}
         self._children: list[Child] = []
         self._cleaning = False
+        self.output_lost = False
+        """Whether something could not be printed."""
         self._deadline = math.inf
 
     def say(self, text: str) -> None:
@@ -84,6 +86,12 @@ class Commands:
             os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
             if not self._cleaning:
                 raise InterruptError(signal.SIGPIPE) from None
+        except OSError as error:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
+            self.output_lost = True
+            if not self._cleaning:
+                name = "standard output" if descriptor == 1 else "standard error"
+                raise CollectError(f"{name}: {error.strerror}") from None
 
     def last_lines(self, path: Path, count: int = 15) -> None:
         """Print the last lines of a log to standard error."""
@@ -110,8 +118,11 @@ class Commands:
         """Run a command whose output goes to a file, and return its exit code."""
         if not self._announce(command, {}):
             return 0
-        with file.open("ab") as output:
-            return self._await(self._start(command, self.environment, output, output))
+        try:
+            with file.open("ab") as output:
+                return self._await(self._start(command, self.environment, output, output))
+        except OSError:  # the clean-up goes on without it
+            return 1
 
     def shown(self, *command: str | Path, environment: Mapping[str, str]) -> None:
         """Run a command whose output goes to the terminal, in a whole environment. Raises `CommandError`."""
@@ -188,7 +199,7 @@ class Commands:
             return False
         with self._open_log() as log:
             try:
-                log.write(f"+ {self.last_command}\n".encode())
+                log.write(f"+ {self.last_command}\n".encode(errors="surrogateescape"))
             except OSError as error:
                 if not self._cleaning:
                     raise CollectError(f"the log cannot be written: {self.log}: {error.strerror}") from None

@@ -61,7 +61,7 @@ class ControlPlane:
         if not run.dry_run:
             (work / "jaeger.json").write_text(files.jaeger_config(self._ports))
             shared = run.settings.project / "apiserver-shared-conf" / "tracing.yaml"
-            (work / "tracing.yaml").write_text(files.tracing_config(shared, self._ports))
+            (work / "tracing.yaml").write_text(files.tracing_config(shared, self._ports), encoding="utf-8")
             if servers:
                 token = run.read("openssl", "rand", "-hex", "16")
                 (work / "tokens.csv").write_text(f"{token},local-admin,local-admin,system:masters\n")

@@ -101,8 +101,13 @@ class Jaeger:
         # Checked by the outcome: what is gone already is no failure.
         if not docker.container(run, name):
             return
-        if run.save(run.server_log("jaeger"), "docker", "logs", name):
+        try:
+            saved = run.save(run.server_log("jaeger"), "docker", "logs", name) == 0
+        except CollectError:
+            saved = False
+        if not saved:
             run.warn("the log of Jaeger could not be saved")
+        run.restart_clock()
         run.run("docker", "rm", "--force", "--volumes", name)
 
     def prepare_download(self) -> None:

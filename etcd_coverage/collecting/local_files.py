@@ -53,7 +53,8 @@ def jaeger_config(ports: Mapping[str, int]) -> str:
 
 def tracing_config(shared: Path, ports: Mapping[str, int]) -> str:
     """Return the apiserver's tracing configuration, sent to this run's Jaeger."""
-    return re.sub(r"^endpoint: .*", f"endpoint: 127.0.0.1:{ports['otlp']}", shared.read_text(), flags=re.MULTILINE)
+    text = shared.read_text(encoding="utf-8")
+    return re.sub(r"^endpoint: .*", f"endpoint: 127.0.0.1:{ports['otlp']}", text, flags=re.MULTILINE)
 
 
 def kubeconfig(ports: Mapping[str, int], token: str) -> str:

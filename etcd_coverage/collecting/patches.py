@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from typing import TYPE_CHECKING
 
@@ -48,7 +49,7 @@ class Clone:
     def _git_folder(self) -> Path:
         git = self.repo / ".git"
         # A file in a linked work tree, https://git-scm.com/docs/gitrepository-layout
-        return self.repo / git.read_text().removeprefix("gitdir: ").strip() if git.is_file() else git
+        return self.repo / os.fsdecode(git.read_bytes()).removeprefix("gitdir: ").strip() if git.is_file() else git
 
     def _no_version(self) -> str:
         repo = shlex.quote(str(self.repo))

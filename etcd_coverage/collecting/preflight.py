@@ -96,7 +96,7 @@ def need_writable_output(run: Run) -> None:
         run.problem(f"OUTPUT is no regular file: {output}")
     elif not (output.parent.is_dir() and os.access(output.parent, os.W_OK)):
         run.problem(f"OUTPUT cannot be written, its directory does not exist or is read-only: {output.parent}")
-    elif not output.name.isprintable() or output.name.startswith("."):
+    elif output.name.startswith(".") or not os.fsencode(output.name).decode(errors="surrogateescape").isprintable():
         run.problem(f"OUTPUT has a name that pytest does not take for a dump, or cannot print: {output}")
     elif len(os.fsencode(output.name)) > _LONGEST_NAME:
         run.problem(f"OUTPUT has a name that is longer than {_LONGEST_NAME} bytes: {output.name[:40]}...")

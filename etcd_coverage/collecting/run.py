@@ -106,7 +106,7 @@ class Run(Commands):
             return
         found: list[str] = []
         any_ran = False
-        with self.log.open(errors="replace") as lines:
+        with self.log.open(encoding="utf-8", errors="replace") as lines:
             for line in lines:
                 any_ran = any_ran or re.search(ran, line) is not None
                 found += [match[0] for match in re.finditer(summary, line.rstrip("\n"))]
@@ -177,13 +177,14 @@ class Run(Commands):
                 message = f"error: {printable(name)}: {reason}"
             case _:
                 message = f"error: {type(error).__name__}: {printable(str(error))}"
-                with self._open_log() as log:
-                    log.write("".join(traceback.format_exception(error)).encode(errors="replace"))
-        where = f"error: step {self._count} failed: {self._title}"
-        self.complain(f"{where}\n{message}" if isinstance(error, CommandError) else f"{message}\n{where}")
+        where = [f"error: step {self._count} failed: {self._title}"] if self._count else []
+        self.complain("\n".join([*where, message] if isinstance(error, CommandError) else [message, *where]))
         self.last_lines(self.log)
         self.complain(f"   log: {self.log}")
         with suppress(OSError):
+            if not isinstance(error, CollectError | OSError):  # a fault of this program, for its maintainers
+                with self._open_log() as log:
+                    log.write("".join(traceback.format_exception(error)).encode(errors="replace"))
             if shutil.disk_usage(self.settings.log_dir).free < 2**20:
                 self.complain(f"   LOG_DIR has no space left: {self.settings.log_dir}")
 
@@ -205,13 +206,17 @@ class Run(Commands):
         if kept := [command for command in (by_hand() for by_hand in self._kept) if command and not self.dry_run]:
             self.say("Kept, as asked. To remove it:\n" + "\n".join(f"   {line}" for line in kept))
         self.locks.close()
-        return code
+        return code or int(self.output_lost)
+
+    def restart_clock(self) -> None:
+        """Give what follows in a clean-up step the whole time of one."""
+        self._deadline = time.monotonic() + self.settings.cleanup_seconds
 
     def _undo(self, title: str, action: Callable[[], None], by_hand: Callable[[], str]) -> None:
         self.say(f"   {title}")
         if self.dry_run:
             return
-        self._deadline = time.monotonic() + self.settings.cleanup_seconds
+        self.restart_clock()
         try:
             action()
         except LateError:

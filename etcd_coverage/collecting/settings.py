@@ -223,8 +223,6 @@ def clone(reader: Reader, name: str, module: str) -> Path:
         return given
     root = ""
     if shutil.which("go", path=reader.text("PATH")):
-        done = subprocess.run(
-            ["go", "env", "GOPATH"], env=dict(reader.environ), capture_output=True, text=True, check=False
-        )
-        root = done.stdout.strip()
+        done = subprocess.run(["go", "env", "GOPATH"], env=dict(reader.environ), capture_output=True, check=False)
+        root = os.fsdecode(done.stdout.strip())
     return Path(root or Path(reader.text("HOME", "/")) / "go") / "src" / module
