@@ -37,6 +37,8 @@ ARROWS = {
 
 COMMAND = {*ARROWS} - {"suite"}
 
+ARROWS["__main__"] = {"suite"}
+
 
 def place_of(module: str) -> str:
     """Return the room, or the module outside of one, that a dotted name is in."""

@@ -76,7 +76,7 @@ SHORT = "90.00% of the reference's calls are covered (1 of 3 rows, 90 of 100 cal
         (
             Gates(min_coverage=0, min_calls=1000),
             [
-                "--min-coverage=0: the reference has nothing to cover here: "
+                "--min-coverage=0: the reference has nothing to judge here: "
                 "check --reference, --gate-methods and --min-calls"
             ],
             [],

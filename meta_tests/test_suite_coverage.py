@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -67,8 +68,7 @@ def test_gates_fail_once_with_everything_and_the_command_accepts_it(run: Run, py
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     lines = result.outlines
     start = lines.index("lost.json against reference.json::lost.json")
-    test_id = "tests/test_interface_use.py::TestInterfaceUse::test_only_expected_methods_were_called[lost.json]"
-    command = shlex.join(["pytest", test_id, "--testdata=dumps", f"--usage-json={reference}"])
+    command = shlex.join(["etcd-coverage", "dumps/lost.json", f"--usage-json={reference}"])
     place = f"{TRACE} span {{}}000000bb ({LINK}/trace/{TRACE})"
     assert lines[start + 1 : start + 14] == [
         "--min-coverage=100: 80.00% of the reference's calls are covered (4 of 5 rows, 4 of 5 calls)",
@@ -102,10 +102,11 @@ def test_gates_fail_once_with_everything_and_the_command_accepts_it(run: Run, py
     }
 
     before = json.loads(reference.read_text())["dumps"]
-    program, test, *rest = shlex.split(command)
-    accepted = run(*rest, tests=(ROOT / test,))
-    accepted.assert_outcomes(passed=1)
-    assert program == "pytest"
+    program, *rest = shlex.split(command)
+    assert program == "etcd-coverage"
+    accepted = pytester.run(sys.executable, "-m", "etcd_coverage", *rest)
+    # The dump has a finding of its own, a span without call.
+    accepted.assert_outcomes(passed=6, failed=1, skipped=1)
     assert f"{reference}: left as they were: good.json, other.json" in accepted.outlines
     after = json.loads(reference.read_text())["dumps"]
     assert {name for name in after if after[name] != before[name]} == {"lost.json"}
@@ -153,14 +154,14 @@ def test_what_gates_leave_out_is_told(run: Run, pytester: pytest.Pytester) -> No
         )
     )
     options = (
-        "--reference=dumps/reference.json", "--fail-on-missing", "--fail-on-new", "--min-calls=2",
+        "--reference=dumps/reference.json", "--fail-on-missing", "--min-calls=2",
         "--gate-methods=KV/Range,KV/Txn", "--known-gaps=gaps.toml", "--min-coverage=0",
     )  # fmt: skip
     result = run(*options, "-k", "test_coverage")
     result.assert_outcomes(passed=1)
     lines = result.outlines
     assert (
-        f"  options: {options[0]} --min-coverage=0 --fail-on-new --fail-on-missing --min-calls=2 --gate-methods=KV/Range,KV/Txn --known-gaps=gaps.toml"
+        f"  options: {options[0]} --min-coverage=0 --fail-on-missing --min-calls=2 --gate-methods=KV/Range,KV/Txn --known-gaps=gaps.toml"
         in lines
     )
     assert lines[lines.index("call shapes covered: 5 of 6, 62.50% of the reference's calls") + 1 :][:7] == [
@@ -172,20 +173,22 @@ def test_what_gates_leave_out_is_told(run: Run, pytester: pytest.Pytester) -> No
         "known gaps: 1 missing row (3 calls), which --fail-on-missing allows",
         "known gap that matches nothing any more, remove it: KV/Range Keys(rangeEnd,keysOnly)",
     ]
-    # Where the test of the gates does not run, that is told, not taken for a pass.
+    # Where the test of the gates does not run, that is no pass.
     result = run(*options, "-k", "test_lease_grant")
     result.assert_outcomes(passed=2)
-    result.stdout.fnmatch_lines(["warning: the gates were not judged: test_coverage did not run"])
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["NOT COMPARED: subject.json, *test_coverage did not run; *"])
 
 
-def test_reference_that_cannot_be_judged_fails_each_comparison(run: Run, pytester: pytest.Pytester) -> None:
+def test_reference_that_cannot_be_judged_is_one_error(run: Run, pytester: pytest.Pytester) -> None:
     write(pytester.path / "reference.json", "{}")
     for name in ("a.json", "b.json"):
         write(pytester.path / "dumps" / name, etcd(complete()))
-    result = run("--reference=reference.json", "-k", "test_coverage", "--usage-json=usage.json")
-    result.assert_outcomes(failed=2)
-    assert sum(line.startswith('reference.json: is JSON without "result"') for line in result.outlines) == 2
-    assert "comparison" not in json.loads((pytester.path / "usage.json").read_text())
+    result = run("--reference=reference.json", "--usage-json=usage.json")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert result.errlines[0].startswith('ERROR: --reference: reference.json: is JSON without "result"')
+    assert sum("reference.json" in line for line in [*result.outlines, *result.errlines]) == 1
+    assert not (pytester.path / "usage.json").exists()
 
 
 def test_usage_that_cannot_be_written_is_one_line_and_fails(
@@ -205,10 +208,11 @@ def test_usage_that_cannot_be_written_is_one_line_and_fails(
 
 
 def test_nothing_to_compare_is_a_skip_with_its_reason(run: Run, pytester: pytest.Pytester) -> None:
-    assert run("-rs", "-k", "test_coverage").outlines[-2:][0].endswith("no --reference: nothing was compared")
+    run("-rs", "-k", "test_coverage").stdout.fnmatch_lines(["SKIPPED * no --reference: nothing was compared"])
     write(pytester.path / "dumps" / "a.json", etcd(complete()))
     result = run("-rs", "-k", "test_coverage", "--reference=dumps/a.json")
     result.assert_outcomes(skipped=1)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["SKIPPED * no dump in dumps but the reference a.json: nothing was compared"])
 
 

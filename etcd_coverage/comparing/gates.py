@@ -57,6 +57,9 @@ class Outcome(Struct, frozen=True, kw_only=True):
     left_out: list[ComparedRow] = []
 
 
+_NOTHING = "nothing to judge here: check --reference, --gate-methods and --min-calls"
+
+
 def _calls(row: ComparedRow) -> int:
     return row.reference_calls or row.subject_calls
 
@@ -85,9 +88,13 @@ def hold(subject: str, comparison: Comparison, gates: Gates, gaps: Sequence[Know
         if text := _below(coverage, gates.min_shape_coverage, "call shapes"):
             failures.append(f"--min-shape-coverage={gates.min_shape_coverage:g}: {text}")
             shapes = compare.missing_shapes(demanded, rows)
+    if gates.fail_on_missing and not demanded:
+        failures.append(f"--fail-on-missing: the reference has {_NOTHING}")
     if gates.fail_on_missing and unexcused:
         failures.append(f"--fail-on-missing: {_count(unexcused)} of the reference not seen")
         listed = listed or unexcused
+    if gates.fail_on_new and all(row.status == MISSING for row in counted):
+        failures.append(f"--fail-on-new: {escape(subject)} has {_NOTHING}")
     if gates.fail_on_new and new:
         failures.append(f"--fail-on-new: {_count(new)} that the reference does not have")
     return Outcome(
@@ -149,7 +156,7 @@ def method_names(text: str) -> tuple[str, ...]:
 def _below(coverage: Coverage, demanded: float, what: str) -> str:
     """Return how the coverage falls short; empty if it does not. No rounding: 99.999% is not 100%."""
     if not coverage.reference:
-        return "the reference has nothing to cover here: check --reference, --gate-methods and --min-calls"
+        return f"the reference has {_NOTHING}"
     if coverage.percent_of_calls >= demanded:
         return ""
     return (

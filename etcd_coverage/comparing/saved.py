@@ -214,11 +214,11 @@ def _texts(value: Any) -> list[str]:
     return []
 
 
-def accept_command(subject: str, reference: Source, test_id: str, options: Sequence[str]) -> str:
+def accept_command(subject: str, reference: Source, command: Sequence[str]) -> str:
     """Return the command that saves the subject's usage as the new reference.
 
     That is the reference's own file if a usage of that name was saved there. Beside one of another name both would
-    stay, so it gets a file of its own. ``test_id`` is a test that judges the subject alone.
+    stay, so it gets a file of its own. ``command`` judges the subject alone.
     """
     path = reference.path
     own = is_saved(path) and subject in _load_named(path)
@@ -226,8 +226,8 @@ def accept_command(subject: str, reference: Source, test_id: str, options: Seque
         folder = path.parent if is_saved(path) else Path("usage")
         stem = re.sub(r"(\.json)?(\.gz)?$", "", subject.rpartition(SEPARATOR)[2])
         path = (folder if folder.is_dir() else Path()) / f"{stem}.json"
-    command = shlex.join(["pytest", test_id, *options, f"--usage-json={path}"])
-    return command if own else f"{command}, then compare with --reference={shlex.quote(str(path))}"
+    saving = shlex.join([*command, f"--usage-json={path}"])
+    return saving if own else f"{saving}, then compare with --reference={shlex.quote(str(path))}"
 
 
 class Saved(Struct, frozen=True, kw_only=True):

@@ -1,9 +1,4 @@
-"""The suite's options: what they are, what they ask for, the files that they want written.
-
-The installed project registers this module as a pytest plugin: pytest has to know that an option takes a value before
-it looks for its root folder, or it would take the folder of ``--testdata DIR`` for one
-(https://docs.pytest.org/en/stable/reference/customize.html#finding-the-rootdir).
-"""
+"""The suite's options: what they are, what they ask for, the files that they want written."""
 
 from __future__ import annotations
 
@@ -17,22 +12,29 @@ if TYPE_CHECKING:
 
     import pytest
 
+    from etcd_coverage.judging.usage import Usage
     from etcd_coverage.suite.run import Run
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options, once: from the entry point if the project is installed, else from conftest.py."""
-    group = parser.getgroup("etcd coverage")
-    if group.options:
-        return
-    group.addoption("--testdata", metavar="DIR", help="judge the dumps in DIR (default: testdata in the project)")
+GROUP = "etcd coverage"
+
+
+def add_options(parser: pytest.Parser) -> None:
+    """Add the options to pytest's."""
+    group = parser.getgroup(GROUP)
+    group.addoption(
+        "--testdata",
+        metavar="PATH",
+        action="append",
+        help="judge the dumps in this folder, or this dump; may be given several times (default: testdata)",
+    )
     group.addoption("--require-dumps", action="store_true", help="fail if there is no dump to judge")
     group.addoption(
         "--kubernetes-version",
         metavar="X.Y",
         default="",
         help="the release that the dumps are from: methods that came later need not be called "
-        "(default: told by the file name, as in kubernetes-1.36.json.gz, else the newest)",
+        "(default: as the file name says, as in kubernetes-1.36.json.gz, else the newest)",
     )
     group.addoption(
         "--jaeger-url",
@@ -86,7 +88,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--known-gaps",
         metavar="PATH",
-        help="missing rows that do not fail --fail-on-missing (default: known_gaps.toml in the project, if any)",
+        help="missing rows that do not fail --fail-on-missing (default: known_gaps.toml, if it is there)",
     )
 
 
@@ -104,20 +106,23 @@ def _parsed_by(name: str) -> Callable[[str], Any]:
     return parsed
 
 
-def checked_run(given: argparse.Namespace, project: Path) -> Run:
-    """Return what the options ask for; raise `DumpError`, a whole line, if one of them cannot be met."""
+def checked_run(given: argparse.Namespace, project: Path, *, known_reference: Usage | None = None) -> Run:
+    """Return what the options ask for; raise `DumpError`, a whole line, if one of them cannot be met.
+
+    ``project`` is where testdata/ and known_gaps.toml are looked for. ``known_reference`` is the reference's usage if
+    another process computed it.
+    """
     from etcd_coverage.comparing import gates, known_gaps, saved
     from etcd_coverage.dumps.error import DumpError
     from etcd_coverage.suite.run import Run
     from etcd_coverage.text import escape
 
-    folder = Path(given.testdata) if given.testdata else project / "testdata"
-    if given.testdata and not folder.is_dir():
-        raise DumpError(f"--testdata: {escape(given.testdata)} is not a folder")
+    default = project / "testdata"
     try:
-        run = Run(folder, given.kubernetes_version)
-    except OSError as error:
-        raise DumpError(f"--testdata: {escape(str(folder))} cannot be read: {error.strerror}") from None
+        run = Run(given.testdata or ([str(default)] if default.is_dir() else []), given.kubernetes_version)
+    except DumpError as error:
+        raise DumpError(f"--testdata: {error}") from None
+    run.place = run.place or escape(str(default))
     if given.require_dumps and not run.sources:
         raise DumpError(f"--require-dumps: no dump in {run.place}: put one there, or name a folder with --testdata")
     if given.kubernetes_version and not re.fullmatch(r"\d+\.\d+", given.kubernetes_version, re.ASCII):
@@ -142,16 +147,33 @@ def checked_run(given: argparse.Namespace, project: Path) -> Run:
     )
     if given.reference is not None:
         path = Path(given.known_gaps) if given.known_gaps else project / known_gaps.KNOWN_GAPS
-        run.compare_with(given.reference, demanded, path if given.known_gaps or path.exists() else None)
+        run.compare_with(
+            given.reference,
+            demanded,
+            path if given.known_gaps or path.exists() else None,
+            known=known_reference,
+            # A dump may be large.
+            read=not (given.collectonly or given.help),
+        )
     elif demanded != gates.Gates() or given.known_gaps:
         raise DumpError("gates need a --reference: a dump or a saved usage to compare with")
     return run
 
 
+_OPTIONS = (
+    "testdata", "require-dumps", "usage-html", "usage-markdown", "usage-summary",
+)  # fmt: skip
 _SHOWN = (
     "kubernetes-version", "jaeger-url", "usage-json", "reference", "min-coverage", "min-shape-coverage",
     "fail-on-new", "fail-on-missing", "min-calls", "gate-methods", "known-gaps",
 )  # fmt: skip
+
+
+def asked(given: argparse.Namespace) -> list[str]:
+    """Return the names of the options that were given: each asks for the suite's verdict."""
+    return [
+        f"--{name}" for name in (*_OPTIONS, *_SHOWN) if getattr(given, name.replace("-", "_")) not in (None, "", False)
+    ]
 
 
 def in_force(given: argparse.Namespace) -> str:
@@ -174,12 +196,17 @@ def in_force(given: argparse.Namespace) -> str:
 
 
 def write(given: argparse.Namespace, run: Run) -> tuple[list[str], bool]:
-    """Write the files that were asked for; return what became of each, a line each, and whether one failed."""
+    """Write the files that were asked for; return what became of each, a line each, and whether one failed.
+
+    Where nothing was judged, files stay as they are.
+    """
     from etcd_coverage.text import escape
 
-    lines = []
+    lines: list[str] = []
     failed = False
-    if given.usage_json and run.usages:
+    if not run.usages:
+        return lines, failed
+    if given.usage_json:
         try:
             lines = [f"{escape(given.usage_json)}: {line}" for line in run.save(Path(given.usage_json)).lines()]
         except OSError as error:

@@ -1,4 +1,4 @@
-"""The pytest shell of the suite: header, dump parameters, fixtures, terminal summary."""
+"""The pytest shell of the suite: header, dump parameters, fixtures, exit code, terminal summary."""
 
 from __future__ import annotations
 
@@ -8,31 +8,44 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from etcd_coverage.dumps.error import DumpError
-from etcd_coverage.suite import options
-from etcd_coverage.suite.options import pytest_addoption
-from etcd_coverage.suite.run import RUN, UNREADABLE, ascii_id
-from etcd_coverage.suite.verdict import Verdict
+from etcd_coverage.judging import usage
+from etcd_coverage.suite import options, summary, workers
+from etcd_coverage.suite.entry_point import CLONE
+from etcd_coverage.suite.ledger import LEDGER, Ledger
+from etcd_coverage.suite.run import RUN
+from etcd_coverage.suite.verdict import UNREADABLE, Verdict
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from etcd_coverage.judging.usage import Usage
 
-__all__ = ["pytest_addoption"]
+pytest_plugins = ["etcd_coverage.suite.workers"]
 
-PROJECT = Path(__file__).parents[2]
+_TESTS = Path(__file__).parent / "test_*.py"
 _written = pytest.StashKey[list[str]]()
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    options.add_options(parser)
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    # Here, since pytest does not find pyproject.toml if --testdata is all that it is given.
-    config.addinivalue_line("markers", "integration: drives real servers on loopback; run by make integration")
-    config.addinivalue_line(
-        "markers", "parity: malformed values that etcd's Go tests refuse, not yet all refused here; run by make parity"
-    )
-    config.stash[UNREADABLE] = set()
+    # The suite's tests have pytest's default names, whatever the project around calls its own.
+    for setting, pattern in (("python_files", str(_TESTS)), ("python_classes", "Test"), ("python_functions", "test")):
+        config.addinivalue_line(setting, pattern)
+    known = getattr(config, "workerinput", {}).get(workers.KEY)
+    is_clone = config.pluginmanager.hasplugin(str(CLONE / "conftest.py"))
     try:
-        config.stash[RUN] = options.checked_run(config.option, PROJECT)
+        config.stash[RUN] = options.checked_run(
+            config.option,
+            CLONE if is_clone else config.invocation_params.dir,
+            known_reference=usage.decode(known) if known else None,
+        )
     except DumpError as error:
         raise pytest.UsageError(str(error)) from None
+    config.stash[LEDGER] = Ledger()
+    config.stash[UNREADABLE] = {}
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
@@ -58,13 +71,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="session")
 def dump(request: pytest.FixtureRequest) -> tuple[str, Usage]:
-    """Return name and usage of each dump in turn, computed when its first test runs and let go after its last."""
+    """Return name and usage of each dump in turn, computed when its first test runs."""
     return request.param, request.config.stash[RUN].judge(request.param)
 
 
 @pytest.fixture(scope="session")
 def reference(request: pytest.FixtureRequest) -> Usage:
-    """Return the usage that others are compared with, computed when the first of them is."""
+    """Return the usage that others are compared with."""
     return request.config.stash[RUN].reference_usage()
 
 
@@ -74,53 +87,67 @@ def verdict(dump: tuple[str, Usage], request: pytest.FixtureRequest) -> Verdict:
     return Verdict(*dump, request)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> None:
+    session.config.stash[LEDGER].has_run = not session.config.option.collectonly
+
+
+# Not a hook of the module, since it needs pytest's config, which a report does not carry.
+class _Recorder:
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._config.stash[LEDGER].record(report, self._config.stash[RUN])
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    session.config.pluginmanager.register(_Recorder(session.config))
+
+
 # First, because the JUnit XML is written in this hook too.
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     config = session.config
     run = config.stash[RUN]
     if hasattr(config, "workeroutput"):
-        config.workeroutput["etcd_coverage"] = run.handed_over()
+        config.workeroutput[workers.KEY] = run.encoded_usages()
         return
     junit = [plugin for plugin in config.pluginmanager.get_plugins() if hasattr(plugin, "add_global_property")]
     if junit:
         for name, value in run.properties().items():
             junit[0].add_global_property(name, value)
     config.stash[_written], failed = options.write(config.option, run)
-    if failed:
+    is_green = session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
+    if is_green and (failed or _lacking(config)):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node: Any) -> None:
-    """Take over what a worker of pytest-xdist computed."""
-    if computed := getattr(node, "workeroutput", {}).get("etcd_coverage"):
-        node.config.stash[RUN].take_over(**computed)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Keep the tests of a dump on one worker, so that no dump is read twice."""
-    from xdist.scheduler import LoadScopeScheduling
-
-    by_length = sorted(map(ascii_id, config.stash[RUN].sources), key=len, reverse=True)
-
-    class ByDump(LoadScopeScheduling):
-        def _split_scope(self, nodeid: str) -> str:
-            _, _, parameters = nodeid.partition("[")
-            return next((name for name in by_length if parameters.startswith((f"{name}-", f"{name}]"))), nodeid)
-
-    return ByDump(config, log) if config.getoption("dist") == "load" else None
+def _lacking(config: pytest.Config) -> str:
+    return config.stash[LEDGER].lacking(options.asked(config.option), config.stash[RUN])
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    reports = [report for of_kind in terminalreporter.stats.values() for report in of_kind]
-    tests = [report.nodeid for report in reports if isinstance(report, pytest.TestReport)]
-    compared = {test.rpartition("::test_coverage")[2].strip("[]") for test in tests if "::test_coverage" in test}
-    for kind, text in config.stash[RUN].summary(config.get_verbosity(), compared):
+    for kind, text in summary.summary(config.stash[RUN], config.stash[LEDGER], config.get_verbosity()):
         if kind == "section":
             terminalreporter.section(text)
         else:
             terminalreporter.line(text, yellow=kind == "warning")
     for line in config.stash.get(_written, []):
         terminalreporter.line(line)
+
+
+# A second implementation of the hook in this module; pytest passes over names without its prefix.
+@pytest.hookimpl(wrapper=True, tryfirst=True, specname="pytest_terminal_summary")
+def pytest_verdicts(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> Generator[None, Any, Any]:
+    """Print the verdicts after everything else, right before pytest's own last line."""
+    result = yield
+    run, ledger = config.stash[RUN], config.stash[LEDGER]
+    for failed, line in summary.verdict_lines(run, ledger):
+        if failed or config.get_verbosity() >= 0:
+            terminalreporter.line(line, red=failed, green=not failed)
+    if lacking := _lacking(config):
+        terminalreporter.line(lacking, red=True)
+    elif ledger.has_run and not run.sources:
+        terminalreporter.line(f"no dumps in {run.place}: NOTHING WAS JUDGED", yellow=True)
+    return result

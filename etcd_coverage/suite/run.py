@@ -12,12 +12,11 @@ from etcd_coverage.dumps.error import DumpError
 from etcd_coverage.judging import usage
 from etcd_coverage.releases import release_of
 from etcd_coverage.reports import comparison as comparison_text
-from etcd_coverage.reports import terminal as tables
-from etcd_coverage.reports.view import quality_line
+from etcd_coverage.suite import inputs
 from etcd_coverage.text import escape
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from etcd_coverage.comparing.compare import Comparison
@@ -31,9 +30,6 @@ if TYPE_CHECKING:
 RUN = pytest.StashKey["Run"]()
 """Where pytest's config keeps the run."""
 
-UNREADABLE = pytest.StashKey[set[str]]()
-"""Where it keeps the names of the dumps that could not be judged and failed for that."""
-
 
 def ascii_id(name: str) -> str:
     """Return the name as pytest writes it into test ids: as Python writes it into ASCII sources."""
@@ -44,21 +40,21 @@ class Run:
     """What one run judges and demands.
 
     ``sources`` holds what there is to judge, ``usages`` what was judged so far, both by printable name. An empty
-    ``kubernetes_version`` stands for what each name tells.
+    ``kubernetes_version`` stands for what each name says. ``empty_places`` are paths with nothing to judge.
     """
 
-    def __init__(self, folder: Path, kubernetes_version: str = "") -> None:
-        self.place = escape(str(folder))
+    def __init__(self, paths: Sequence[str], kubernetes_version: str = "") -> None:
+        """Find the dumps at the paths; `DumpError`, a whole line, says where there is nothing."""
+        found = {path: inputs.sources_at(path) for path in paths}
+        self.place = ", ".join(map(escape, paths))
+        self.empty_places = [escape(path) for path, sources in found.items() if not sources]
+        self.sources = inputs.named([source for sources in found.values() for source in sources])
         self.usages: dict[str, Usage] = {}
-        self.sources: dict[str, Source] = {}
         self.reference: Source | None = None
+        self.gates = gates.Gates()
         self._reference_usage: Usage | None = None
-        self._gates: Gates | None = None
         self._gaps: list[KnownGap] = []
         self._kubernetes_version = kubernetes_version
-        if folder.is_dir():
-            paths = [path for path in sorted(folder.iterdir()) if not path.name.startswith(".")]
-            self.sources = {source.name: source for path in paths for source in saved.sources(path)}
 
     def header(self) -> list[str]:
         """Return the lines that tell what will be judged."""
@@ -73,54 +69,24 @@ class Run:
             lines.append(f"  {name}: {size}{', a saved usage' if saved.is_saved(source.path) else how}")
         return lines
 
-    def summary(self, verbosity: int, compared: Collection[str]) -> Iterator[tuple[str, str]]:
-        """Yield what was found: kind ("section", "line" or "warning") and text.
-
-        Tables are told from ``verbosity`` 1 on, and of what failed. ``compared`` names the dumps whose comparison was
-        tested, as they stand in test ids.
-        """
-        if not self.sources:
-            yield "warning", f"no dumps in {self.place}: NOTHING WAS JUDGED"
-        judged = {name: one for name, one in sorted(self.usages.items()) if one.error is None}
-        with_tables = {name for name, one in judged.items() if one.findings or verbosity > 0}
-        if judged.keys() - with_tables and verbosity == 0:
-            yield "section", "etcd coverage (-v shows the tables)"
-        for name, one in judged.items():
-            if name in with_tables:
-                yield "section", f"etcd coverage: {name}"
-                for title, table in tables.tables(one):
-                    yield "line", f"{title}\n{table}\n"
-                yield "line", f"data quality: {quality_line(one.quality)}"
-            elif verbosity == 0:
-                yield "line", f"{name}: {quality_line(one.quality)}"
-            else:
-                continue
-            for warning in one.quality.warnings():
-                yield "warning", f"warning: {warning}"
-        for name, comparison in self.comparisons().items():
-            assert self.reference is not None
-            yield "section", f"etcd coverage: {name} against {self.reference.name}"
-            was_tested = ascii_id(name) in compared
-            for line in self.comparison_lines(name, comparison, verbose=verbosity > 0, was_tested=was_tested):
-                yield "warning" if line.startswith("warning:") else "line", line
-        for line in self.unused_gaps():
-            yield "warning", line
-
-    def compare_with(self, reference: str, demanded: Gates, gaps: Path | None) -> None:
+    def compare_with(
+        self, reference: str, demanded: Gates, gaps: Path | None, *, known: Usage | None = None, read: bool = True
+    ) -> None:
         """Take what the text names as reference, and hold every other dump to the gates.
 
-        Raises `DumpError`, a whole line, if the reference, the gaps or the dumps cannot be used.
+        ``known`` is the reference's usage if another process computed it; without ``read`` it is not read now. Raises
+        `DumpError`, a whole line, if the reference, the gaps or the dumps cannot be used.
         """
         try:
             self.reference = saved.find(reference)
         except DumpError as error:
             raise DumpError(f"--reference: {error}") from None
-        # A dump may be large: it is read when its first test runs.
-        if saved.is_saved(self.reference.path) and (problem := self.reference_usage().error):
+        self._reference_usage = known
+        if read and (problem := self.reference_usage().error):
             raise DumpError(f"--reference: {problem}")
         if demanded.are_set and not self.subjects():
             raise DumpError(f"--reference: there is no dump in {self.place} to compare with {self.reference.name}")
-        self._gates = demanded
+        self.gates = demanded
         if gaps is not None:
             try:
                 self._gaps = known_gaps.read_gaps(gaps)
@@ -129,23 +95,26 @@ class Run:
 
     def release(self, name: str) -> str:
         """Return the Kubernetes release ("X.Y") that the dump of that name is judged as; empty for the newest."""
-        return self._kubernetes_version or release_of(name.rpartition(saved.SEPARATOR)[2])
+        return self._release_of(self.sources[name])
+
+    def _release_of(self, source: Source) -> str:
+        return self._kubernetes_version or release_of(source.entry or source.path.name)
 
     def judge(self, name: str) -> Usage:
-        """Return the usage of the dump of that name."""
+        """Return the usage of the dump of that name, which is read once however often it is asked for."""
         source = self.sources[name]
-        if self._reference_usage is not None and self.reference and saved.same(source, self.reference):
-            self.usages[name] = self._reference_usage
-        else:
-            self.usages[name] = saved.usage_of(source, self.release(name))
+        if name not in self.usages:
+            if self._reference_usage is not None and self.reference and saved.same(source, self.reference):
+                self.usages[name] = self._reference_usage
+            else:
+                self.usages[name] = saved.usage_of(source, self.release(name))
         return self.usages[name]
 
     def reference_usage(self) -> Usage:
         """Return the usage of the reference, which must be there."""
         assert self.reference is not None
         if self._reference_usage is None:
-            judged = None if self.reference.name in self.subjects() else self.usages.get(self.reference.name)
-            self._reference_usage = judged or saved.usage_of(self.reference, self.release(self.reference.name))
+            self._reference_usage = saved.usage_of(self.reference, self._release_of(self.reference))
         return self._reference_usage
 
     def subjects(self) -> list[str]:
@@ -163,40 +132,29 @@ class Run:
 
     def outcome(self, name: str, comparison: Comparison) -> Outcome:
         """Return what the gates find."""
-        return gates.hold(name, comparison, self._demanded, self._gaps)
+        return gates.hold(name, comparison, self.gates, self._gaps)
 
-    def failure(self, name: str, test_id: str, options: Sequence[str], jaeger_url: str) -> str:
-        """Return everything that the gates fail a judged subject for, and the command that accepts it; or "".
-
-        ``test_id`` names the test that judges this dump alone, ``options`` are those that it needs to find it.
-        """
+    def failure(self, name: str, jaeger_url: str) -> str:
+        """Return everything that the gates fail a judged subject for, and the command that accepts it; or ""."""
         assert self.reference is not None
         comparison = compare.compare(self.reference_usage(), self.usages[name])
         outcome = self.outcome(name, comparison)
         if not outcome.failures:
             return ""
-        text = comparison_text.gates_text(
-            outcome, self._demanded, self.reference_usage(), self.usages[name], jaeger_url
-        )
-        accept = saved.accept_command(name, self.reference, test_id, options)
+        text = comparison_text.gates_text(outcome, self.gates, self.reference_usage(), self.usages[name], jaeger_url)
+        accept = saved.accept_command(name, self.reference, self._command(self.sources[name]))
         gap = f"\nor, for missing rows, add a [[gap]] to {known_gaps.KNOWN_GAPS}" if outcome.missing_rows else ""
         return f"{name} against {self.reference.name}\n{text}\nto accept the change: {accept}{gap}"
 
-    def comparison_lines(self, name: str, comparison: Comparison, *, verbose: bool, was_tested: bool) -> Iterator[str]:
-        """Yield what is told of a comparison: its tables if asked for or if a gate fails, then its summary."""
-        outcome = self.outcome(name, comparison)
-        if verbose or outcome.failures:
-            for title, table in comparison_text.comparison_tables(comparison):
-                yield f"{title}\n{table}\n"
-        yield from comparison_text.comparison_summary(comparison, self.reference_usage(), self.usages[name])
-        yield from comparison_text.gates_notes(outcome, self._demanded)
-        if self._demanded.are_set and not was_tested:
-            yield "warning: the gates were not judged: test_coverage did not run"
+    def _command(self, source: Source) -> list[str]:
+        """Return the command that judges the dump alone, in the folder in which this run was started."""
+        version = [f"--kubernetes-version={self._kubernetes_version}"] if self._kubernetes_version else []
+        path = f"{source.path}{saved.SEPARATOR}{source.entry}" if source.entry else str(source.path)
+        return ["etcd-coverage", path, *version]
 
-    def unused_gaps(self) -> Iterator[str]:
-        """Yield a line for each known gap that matches nothing any more."""
-        for gap in known_gaps.unused(self._gaps, self.comparisons(), self.subjects()):
-            yield f"known gap that matches nothing any more, remove it: {gap}"
+    def unused_gaps(self) -> list[str]:
+        """Return each known gap that matches nothing any more."""
+        return list(known_gaps.unused(self._gaps, self.comparisons(), self.subjects()))
 
     def save(self, path: Path) -> Saved:
         """Bring the file up to date with what was judged."""
@@ -232,25 +190,13 @@ class Run:
         subject = self.usages[name]
         notes = [
             *comparison_text.comparison_notes(self.reference_usage(), subject),
-            *comparison_text.gates_notes(outcome, self._demanded),
+            *comparison_text.gates_notes(outcome, self.gates),
         ]
         missing = [row for row in comparison.rows if row.status == compare.MISSING]
         if missing and (reasons := gates.doubts({row.grpc_method for row in missing}, subject)):
             notes.append(f"what is missing may be not recorded rather than not called: {', '.join(reasons)}")
         return notes
 
-    def handed_over(self) -> dict[str, object]:
+    def encoded_usages(self) -> dict[str, str]:
         """Return what was computed, as text, for another process of the same version."""
-        computed = {name: usage.encode(one) for name, one in self.usages.items()}
-        reference = usage.encode(self._reference_usage) if self._reference_usage else None
-        return {"usages": computed, "reference": reference}
-
-    def take_over(self, usages: dict[str, str], reference: str | None) -> None:
-        """Add what another process computed."""
-        self.usages |= {name: usage.decode(text) for name, text in usages.items()}
-        if reference is not None:
-            self._reference_usage = usage.decode(reference)
-
-    @property
-    def _demanded(self) -> Gates:
-        return self._gates or gates.Gates()
+        return {name: usage.encode(one) for name, one in self.usages.items()}

@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from etcd_coverage.reports import terminal as tables
-from etcd_coverage.suite.run import RUN, UNREADABLE
+from etcd_coverage.suite.ledger import COMPARED, DUMP, FINDINGS
+from etcd_coverage.suite.run import RUN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from etcd_coverage.judging.usage import Finding, Usage
 
-JUDGED_BY = "tests/test_interface_use.py::TestInterfaceUse::test_only_expected_methods_were_called"
+UNREADABLE = pytest.StashKey[dict[str, object]]()
+"""Where pytest's config keeps, by name of dump, the test that fails since the dump cannot be judged."""
 
 
 class Verdict:
@@ -25,39 +27,42 @@ class Verdict:
         self._usage = judged
         self._config = request.config
         self._run = request.config.stash[RUN]
-        self._id = request.node.callspec.id
+        # The same at each attempt and each repetition of a test.
+        self._test = (request.function.__qualname__, request.node.callspec.params.get("method"))
         self._properties = request.node.user_properties
-        self._properties.append(("dump", name))
+        self._record(DUMP, name)
         self.kubernetes_version = self._run.release(name)
 
     @property
     def usage(self) -> Usage:
         """The usage; if the dump could not be read, its first test fails and says why, the others are skipped."""
-        if self._usage.error is not None:
-            unreadable = self._config.stash[UNREADABLE]
-            if self._name in unreadable:
-                pytest.skip("the dump cannot be judged: see its first failure")
-            unreadable.add(self._name)
-            pytest.fail(self._usage.error, pytrace=False)
+        self._fail_if_unreadable()
         return self._usage
 
     def expect_none(self, findings: Sequence[Finding]) -> None:
         """Fail once with all of the findings, if there are any."""
-        self._properties.append(("findings", len(findings)))
+        self._record(FINDINGS, len(findings))
         if findings:
             pytest.fail(tables.failure_text(findings, self._config.getoption("jaeger_url")), pytrace=False)
 
     def expect_covered(self, reference: Usage) -> None:
         """Fail once with everything that the gates find in the comparison with the reference."""
-        assert self.usage.error is None
+        self._fail_if_unreadable()
         if reference.error is not None:
             pytest.fail(reference.error, pytrace=False)
-        folder = self._config.getoption("testdata")
-        text = self._run.failure(
-            self._name,
-            f"{JUDGED_BY}[{self._id}]",
-            [f"--testdata={folder}"] if folder else [],
-            self._config.getoption("jaeger_url"),
-        )
-        if text:
+        assert self._run.reference is not None
+        self._record(COMPARED, self._run.reference.name)
+        if text := self._run.failure(self._name, self._config.getoption("jaeger_url")):
             pytest.fail(text, pytrace=False)
+
+    def _record(self, name: str, value: str | int) -> None:
+        """Record the property once, also where a plugin runs the test again."""
+        if (name, value) not in self._properties:
+            self._properties.append((name, value))
+
+    def _fail_if_unreadable(self) -> None:
+        if self._usage.error is None:
+            return
+        if self._config.stash[UNREADABLE].setdefault(self._name, self._test) != self._test:
+            pytest.skip("the dump cannot be judged: see its first failure")
+        pytest.fail(self._usage.error, pytrace=False)
