@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from etcd_coverage.collecting.processes import Signals
+from etcd_coverage.collecting.run import Run
+from etcd_coverage.collecting.settings import Reader, common
 from meta_tests.collect_world import OLD_DUMP, World, only_problem, problems
 
 if TYPE_CHECKING:
@@ -263,6 +266,30 @@ def test_what_was_applied_is_reversed_by_hand_where_the_clean_up_cannot(world: W
     only = "--only contract-events.patch --only contract-tracker.patch"
     assert f"   {series} reverse {only} '{world.kubernetes}'\n" in result.stderr
     assert result.code == 1
+
+
+def test_a_fault_of_the_collector_itself_is_one_line_and_its_traceback_is_in_the_log(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reader = Reader({"LOG_DIR": "logs", "PATH": "/usr/bin:/bin"}, tmp_path)
+    run = Run(common(reader, "a_collector", tmp_path / "dump.json"), Signals(), dry_run=False, keep=False)
+    undone = []
+
+    def step() -> None:
+        run.at_end("undo it", lambda: undone.append("it"), "by hand")
+        raise ValueError("a\x1b[31m fault")
+
+    handler = signal.getsignal(signal.SIGPIPE)
+    try:
+        assert run.perform([("do it", step)]) == 1
+    finally:
+        signal.signal(signal.SIGPIPE, handler)
+    log = tmp_path / "logs" / "01-step.log"
+    assert capsys.readouterr().err == (
+        f"error: ValueError: a\\x1b[31m fault\nerror: step 1 failed: do it\n   log: {log}\n"
+    )
+    assert "Traceback (most recent call last)" in log.read_text()
+    assert undone == ["it"]
 
 
 @SLOW
