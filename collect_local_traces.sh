@@ -14,4 +14,10 @@ python=${PYTHON:-$project/.venv/bin/python}
 }
 # The folder that it is called in stays the current one, and gives no modules (-P).
 export PYTHONPATH="$project${PYTHONPATH:+:$PYTHONPATH}"
-exec "$python" -P -m etcd_coverage.collect local "$@"
+set -- "$python" -P -m etcd_coverage.collect local "$@"
+# While Python starts, its answer to Ctrl-C is a traceback: Ctrl-C waits, where env is that of GNU.
+case $python in
+*=*) ;; # which env would take for a variable
+*) if env --block-signal=INT true 2>/dev/null; then set -- env --block-signal=INT "$@"; fi ;;
+esac
+exec "$@"

@@ -5,10 +5,17 @@ The exit code is 0 where the dump is there, 1 where it is not, 2 for wrong usage
 
 from __future__ import annotations
 
-import importlib.util
-import os
 import signal
 import sys
+
+if __name__ == "__main__":
+    # Until the run begins there is nothing to undo: an interrupt ends this as it ends a shell, without a traceback.
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])  # which the scripts block
+
+import importlib.util
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -78,8 +85,6 @@ def _run() -> int:
 
 
 if __name__ == "__main__":
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # until the run begins there is nothing to undo
     # After `stty tostop` a message of a background job would stop it for good.
     signal.signal(signal.SIGTTOU, signal.SIG_IGN)
     _prepare_streams()

@@ -70,6 +70,31 @@ def test_a_signal_that_was_ignored_at_the_start_stays_ignored(world: World, numb
     assert world.end(process).code == 0
 
 
+@pytest.mark.skipif(
+    subprocess.run(["/usr/bin/env", "--block-signal=INT", "true"], capture_output=True, check=False).returncode != 0,
+    reason="needs an env that blocks signals: GNU coreutils 8.31",
+)
+def test_an_interrupt_while_python_starts_ends_it_without_a_traceback(world: World) -> None:
+    python = world.root / "python"
+    interrupt = "case $* in *etcd_coverage.collect*) kill -INT $$ ;; esac"
+    python.write_text(f'#!/bin/sh\n{interrupt}\nexec "{sys.executable}" "$@"\n')
+    python.chmod(0o755)
+    result = world.run(ROBUSTNESS, PYTHON=str(python))
+    assert (result.code, result.stdout, result.stderr) == (-signal.SIGINT, "", "")
+
+
+def test_a_clean_up_command_that_an_interrupt_reaches_before_it_is_apart_is_called_again(world: World) -> None:
+    once = '[[ -e $WORLD/once ]] || { : >"$WORLD/once"; kill -INT $PPID $$; }'
+    result = world.run(ROBUSTNESS, AFTER="^docker logs", DO=once)
+    assert (result.code, result.stderr) == (0, "warning: still cleaning up\n")
+    assert [call.split()[:2] for call in result.calls[-3:]] == [
+        ["docker", "logs"],
+        ["docker", "logs"],
+        ["docker", "rm"],
+    ]
+    assert world.left_over() == []
+
+
 def test_the_scripts_differ_in_their_names_alone() -> None:
     texts = {
         "\n".join(
@@ -146,6 +171,15 @@ def test_git_asks_the_clone_wherever_git_was_sent(world: World, tmp_path: Path) 
     assert (done.code, done.stderr) == (0, "")
     assert "Kubernetes v1.36.3" in done.stdout
     assert file.read_text() == "plain\n"
+
+
+@pytest.mark.integration
+def test_make_asks_the_clone_wherever_git_was_sent(world: World) -> None:
+    world.real_series()
+    process = world.start_make("k8s-coverage", GIT_DIR="/nowhere", GIT_WORK_TREE="/", CDPATH="/")
+    result = world.end(process)
+    assert (result.code, result.stderr) == (0, "")
+    assert result.calls[-1].endswith("-k TestInterfaceUse and [traces.json --kubernetes-version 1.36")
 
 
 def test_a_clone_of_another_owner_is_reported_as_that(world: World) -> None:

@@ -112,7 +112,7 @@ class Commands:
         if not self._announce(command, environment):
             return 0
         with self._open_log() as log:
-            return self._await(self._start(command, self.environment | environment, log, log))
+            return self._complete(command, self.environment | environment, log, log)[0]
 
     def save(self, file: Path, *command: str | Path) -> int:
         """Run a command whose output goes to a file, and return its exit code."""
@@ -120,13 +120,13 @@ class Commands:
             return 0
         try:
             with file.open("ab") as output:
-                return self._await(self._start(command, self.environment, output, output))
+                return self._complete(command, self.environment, output, output)[0]
         except OSError:  # the clean-up goes on without it
             return 1
 
     def shown(self, *command: str | Path, environment: Mapping[str, str]) -> None:
         """Run a command whose output goes to the terminal, in a whole environment. Raises `CommandError`."""
-        if self._announce(command, {}) and self._await(self._start(command, environment, _STDERR, _STDERR)):
+        if self._announce(command, {}) and self._complete(command, environment, _STDERR, _STDERR)[0]:
             raise CommandError(f"failed: {self.last_command}")
 
     def read(self, *command: str | Path) -> str:
@@ -141,9 +141,8 @@ class Commands:
         if not self._announce(command, {}):
             return 0, ""
         with self._open_log() as log:
-            child = self._start(command, self.environment, subprocess.PIPE, log)
-            code = self._await(child)
-        return code, child.output.decode(errors="replace").rstrip("\n")
+            code, output = self._complete(command, self.environment, subprocess.PIPE, log)
+        return code, output.decode(errors="replace").rstrip("\n")
 
     def start_server(self, name: str, *command: str | Path, **environment: str) -> None:
         """Start a command that runs until `stop_server`; its log is NAME.log."""
@@ -223,15 +222,31 @@ class Commands:
         self._children.append(child)
         return child
 
+    def _complete(
+        self, command: Sequence[str | Path], environment: Mapping[str, str], stdout: Output, stderr: Output
+    ) -> tuple[int, bytes]:
+        """Run a command to its end; return its exit code and what came through a pipe."""
+        while True:
+            signals = self.signals.count
+            child = self._start(command, environment, stdout, stderr)
+            code = self._await(child)
+            if code >= 0:
+                return code, child.output
+            # Ctrl-C also kills a command that has just been forked, and has no session of its own yet.
+            self.signals.check()
+            if self.signals.count == signals:
+                return 128 - code, child.output
+            # In the clean-up: once more.
+
     def _await(self, child: Child) -> int:
-        """Wait for a command; what it leaves running is ended."""
+        """Wait for a command, and return its exit code or the negative signal; what it leaves running is ended."""
         code = child.wait(self._deadline)
         if code is None:
             child.kill()
             self._children.remove(child)
             raise LateError(f"not done in time: {self.last_command}")
         self._end(child)
-        return code if code >= 0 else 128 - code
+        return code
 
     def _end(self, child: Child) -> None:
         if child.end(self.settings.stop_seconds):

@@ -45,6 +45,8 @@ class Signals:
         os.set_blocking(self._reader, False)
         os.set_blocking(self._writer, False)
         self._came: deque[int] = deque()
+        self.count = 0
+        """How many signals have come."""
         self.while_cleaning: Callable[[], None] | None = None
         """Called for a signal in place of raising it, once the clean-up has begun."""
 
@@ -67,6 +69,7 @@ class Signals:
 
     def _note(self, number: int, _: FrameType | None) -> None:
         self._came.append(number)
+        self.count += 1
 
     def _ignore(self, *_: object) -> None:
         """Let the end of a child wake `sleep`, which an ignored signal would not."""
