@@ -14,17 +14,18 @@ help:  ## list the targets
 	@sed -nE 's/^([a-z0-9-]+):.*## (.*)/\1: \2/p' Makefile
 
 coverage: $(VENV)  ## judge every dump in testdata/ and print its tables
-	$(BIN)/pytest -v -k TestInterfaceUse tests/test_interface_use.py --require-dumps $(ARGS)
+	$(BIN)/etcd-coverage -v --require-dumps $(ARGS)
 
 test: $(VENV)  ## run every test that needs no server
-	$(BIN)/pytest -n auto -m "not integration" tests meta_tests $(ARGS)
+	$(BIN)/pytest -W error -n auto -m "not integration" tests meta_tests $(ARGS)
 
 integration: $(VENV) tools  ## run the tests that drive real servers
-	$(BIN)/pytest -m "integration and not parity" tests meta_tests
+	$(BIN)/pytest -W error -m "integration and not parity" tests meta_tests
 
 docs: $(VENV)  ## write the lists in the documents that follow the code
-	$(COG) -r README.md
+	$(COG) -r $(WITH_LISTS)
 
+WITH_LISTS = README.md docs/coverage.md
 COG = $(BIN)/cog -I . --verbosity=1
 
 check: $(VENV)  ## lint, format, types, shell scripts, and lists in the documents
@@ -32,17 +33,9 @@ check: $(VENV)  ## lint, format, types, shell scripts, and lists in the document
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/shellcheck -x $(SHELL_SCRIPTS)
-	$(COG) --check --check-fail-msg='run: make docs' README.md
+	$(COG) --check --check-fail-msg='run: make docs' $(WITH_LISTS)
 
-# Judges one dump, $$dump, with the options in "$$@". A name with characters that -k does not take is linked into a folder
-# of its own.
-JUDGE = name=$$(basename "$$dump"); \
-	case $$name in \
-	*[!A-Za-z0-9._+-]*) \
-		folder=$$(mktemp -d) && trap 'rm -r "$$folder"' EXIT && ln -s "$$(realpath "$$dump")" "$$folder/" && \
-		$(BIN)/pytest -v --require-dumps --testdata "$$folder" -k TestInterfaceUse "$$@" ;; \
-	*) $(BIN)/pytest -v --require-dumps --testdata "$$(dirname "$$dump")" -k "TestInterfaceUse and [$$name" "$$@" ;; \
-	esac
+JUDGE = $(BIN)/etcd-coverage -v "$$dump"
 # The collectors run in .venv, whatever made it.
 COLLECT = PYTHON="$(CURDIR)/$(BIN)/python"
 
@@ -57,7 +50,7 @@ k8s-coverage: $(VENV)  ## collect a dump from a kind cluster and judge it: docs/
 	@dump=$${OUTPUT:-testdata/traces.json} && \
 	tag=$$(git -C "$${KUBERNETES_REPO:-$$(go env GOPATH)/src/k8s.io/kubernetes}" describe --tags --match 'v*') && \
 	version=$$(printf '%s\n' "$$tag" | sed -E 's/^v([0-9]+\.[0-9]+).*/\1/') && \
-	set -- --kubernetes-version "$$version" && $(JUDGE)
+	$(JUDGE) --kubernetes-version "$$version"
 
 robustness-coverage: $(VENV)  ## collect a dump from etcd's robustness tests and judge it: docs/collect.md
 	$(COLLECT) ./collect_robustness_traces.sh
@@ -67,8 +60,7 @@ KUBERNETES ?= 1.37
 
 local-coverage: $(VENV)  ## collect a dump from a control plane on loopback, without Docker, and judge it: docs/collect.md
 	$(COLLECT) ./collect_local_traces.sh --kubernetes $(KUBERNETES) $(ARGS)
-	@dump=$${OUTPUT:-testdata/kubernetes-$(KUBERNETES)-local.json.gz} && \
-	set -- --kubernetes-version $(KUBERNETES) && $(JUDGE)
+	@dump=$${OUTPUT:-testdata/kubernetes-$(KUBERNETES)-local.json.gz} && $(JUDGE) --kubernetes-version $(KUBERNETES)
 
 $(TOOLS)/kind: tools/kind/go.mod tools/kind/go.sum
 	cd tools/kind && go build -o $(CURDIR)/$@ sigs.k8s.io/kind
@@ -96,7 +88,7 @@ parity: $(VENV) $(TOOLS)/go_original.test  ## compare with etcd's Go tests, figu
 
 usages: $(VENV)  ## save the usages of the demo dumps again
 	@for dump in testdata/kubernetes-1.[0-9][0-9].json.gz; do name=$$(basename "$$dump"); \
-	$(BIN)/pytest -q -k "TestInterfaceUse and [$$name" tests/test_interface_use.py --usage-json="usage/$${name%.gz}" || exit 1; \
+	$(BIN)/etcd-coverage -q "$$dump" --usage-json="usage/$${name%.gz}" || exit 1; \
 	done
 
 wheels: $(VENV)  ## try the wheel on every Python that is here, each in an empty environment

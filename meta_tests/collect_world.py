@@ -118,7 +118,7 @@ class World:
         shutil.copy(PROJECT / "Makefile", self.project)
         (self.etcd / "Makefile").write_text("build:\n\techo make build >>'$(WORLD)/calls'\n")
         (self.project / ".venv" / "bin").mkdir(parents=True)
-        (self.project / ".venv" / "bin" / "pytest").symlink_to(self.root / "bin" / "double")
+        (self.project / ".venv" / "bin" / "etcd-coverage").symlink_to(self.root / "bin" / "double")
         python = self.project / ".venv" / "bin" / "python"
         python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
         python.chmod(0o755)

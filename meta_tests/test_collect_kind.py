@@ -491,9 +491,7 @@ def test_make_builds_etcd_collects_and_judges_the_dump_as_its_release(world: Wor
     result = world.end(world.start_make("k8s-coverage"))
     assert (result.code, result.stderr) == (0, "")
     assert result.calls[:2] == ["go env GOPATH", "make build"]
-    assert result.calls[-1] == (
-        "pytest -v --require-dumps --testdata testdata -k TestInterfaceUse and [traces.json --kubernetes-version 1.36"
-    )
+    assert result.calls[-1] == "etcd-coverage -v testdata/traces.json --kubernetes-version 1.36"
     assert world.dump.read_text() == "a new dump\n"
     assert world.left_over() == []
 
@@ -506,7 +504,7 @@ def test_ctrl_c_in_make_is_followed_by_clean_up_before_make_ends(world: World) -
     result = world.end(process)
     assert result.code != 0
     tells(result.stderr, "interrupted in step 8")
-    assert not any(call.startswith("pytest") for call in result.calls)
+    assert not any(call.startswith("etcd-coverage ") for call in result.calls)
     assert_nothing_is_left(world)
 
 
@@ -531,7 +529,7 @@ def test_clean_up_does_not_depend_on_a_reader_of_the_output(world: World, number
 def test_make_judges_nothing_when_the_collector_failed(world: World) -> None:
     result = world.end(world.start_make("k8s-coverage", FAIL="kind build"))
     assert result.code == 2
-    assert not any(call.startswith("pytest") for call in result.calls)
+    assert not any(call.startswith("etcd-coverage ") for call in result.calls)
     assert_nothing_is_left(world)
 
 

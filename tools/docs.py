@@ -5,8 +5,9 @@ Each function returns Markdown for cog (https://cog.readthedocs.io), which calls
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from etcd_coverage.comparing.saved import load
 from etcd_coverage.comparing.unseen import unseen
@@ -14,9 +15,14 @@ from etcd_coverage.judging.judge import judge
 from etcd_coverage.reference import GRPC_METHODS, SPECIAL_KEYS, SPECIAL_RESOURCES
 from etcd_coverage.reports import terminal
 from etcd_coverage.reports.view import quality_line
+from etcd_coverage.suite.options import GATES, GROUP, add_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    import pytest
+
+__all__ = ["GATES", "GROUP"]
 
 ROOT = Path(__file__).parents[1]
 DEMO = "kubernetes-1.37.json.gz"
@@ -46,6 +52,29 @@ def expected_keys() -> str:
         "`/registry/{api-group}/{resource}/...` where the "
         f"first segment has a dot. By their own names: {resources}.\nThese stand for themselves: {keys}."
     )
+
+
+class _Options:
+    """Takes the suite's options as pytest's parser and its groups do."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, list[list[str]]] = {}
+        self._group = ""
+
+    def getgroup(self, name: str) -> _Options:
+        self._group = name
+        return self
+
+    def addoption(self, name: str, *, help: str, metavar: str = "", **_: object) -> None:  # noqa: A002
+        text = re.sub(r"(?<![\w/])docs/(\w+-?\w+\.md)", r"[docs/\1](\1)", help.replace("%%", "%"))
+        self.rows.setdefault(self._group, []).append([f"`{f'{name} {metavar}'.strip()}`", text])
+
+
+def options(group: str, docs: str = "docs/") -> str:
+    """Return the table of the options in this group; ``docs`` leads from the document to that folder."""
+    recorder = _Options()
+    add_options(cast("pytest.Parser", recorder))
+    return _table(["option", "what it does"], recorder.rows[group]).replace("](", f"]({docs}")
 
 
 def output() -> str:

@@ -60,7 +60,7 @@ def main() -> int:
             subprocess.run([*install, "-c", str(ROOT / "constraints.txt"), str(wheel)], check=True)
             empty = here / f"empty-{version}"
             empty.mkdir()
-            command = [str(environment / "bin" / "python"), "-m", "etcd_coverage.unseen", str(DUMP)]
+            command = [str(environment / "bin" / "etcd-coverage"), str(DUMP)]
             judged = subprocess.run(command, cwd=empty, capture_output=True, text=True, check=False)
             lines = judged.stdout.splitlines() or judged.stderr.splitlines() or [""]
             print(f"Python {version}: {lines[-1]}", flush=True)

@@ -70,19 +70,21 @@ class Ledger:
             return f"no dumps in {run.place}: NOTHING WAS JUDGED, though asked for by {options}"
         if run.empty_places:
             return f"no dumps in {', '.join(run.empty_places)}: NOTHING WAS JUDGED there, though asked for by {options}"
-        judged = self.judged()
-        if not judged:
+        if not self.judged():
             return f"NOTHING WAS JUDGED, though asked for by {options}: no test that judges a dump ran; {_SELECTION}"
-        if left := [name for name in run.sources if name not in judged]:
-            return (
-                f"NOT JUDGED: {_some(left)}, asked for by {options}: to leave out dumps, name the others by --testdata"
-            )
-        if run.reference is not None and not run.subjects():
+        if run.reference is None:
+            return self._not_judged(options, run)
+        if not run.subjects():
             return f"NOTHING WAS COMPARED: no dump in {run.place} but the reference {run.reference.name} itself"
         if left := [name for name in run.subjects() if name not in self.compared | self.failed]:
             return (
                 f"NOT COMPARED: {_some(left)}, though asked for by {options}: test_coverage did not run; {_SELECTION}"
             )
+        return ""
+
+    def _not_judged(self, options: str, run: Run) -> str:
+        if left := [name for name in run.sources if name not in self.judged()]:
+            return f"NOT JUDGED: {_some(left)}, asked for by {options}: to leave out dumps, name the others"
         if left := [name for name in run.sources if self.unreported(name, run)]:
             return f"FINDINGS NOT REPORTED: {_some(left)}: the tests that report them did not run; {_SELECTION}"
         return ""

@@ -17,75 +17,89 @@ if TYPE_CHECKING:
 
 
 GROUP = "etcd coverage"
+GATES = "etcd coverage: compare with a reference"
 
 
 def add_options(parser: pytest.Parser) -> None:
-    """Add the options to pytest's."""
-    group = parser.getgroup(GROUP)
-    group.addoption(
+    """Add the options to pytest's; their help is also what README.md and docs/coverage.md say (``make docs``)."""
+    judging = parser.getgroup(GROUP)
+    judging.addoption(
         "--testdata",
         metavar="PATH",
         action="append",
-        help="judge the dumps in this folder, or this dump; may be given several times (default: testdata)",
+        help="judges this dump, or every file in this folder but dotfiles; may be given several times "
+        "(default: testdata)",
     )
-    group.addoption("--require-dumps", action="store_true", help="fail if there is no dump to judge")
-    group.addoption(
+    judging.addoption(
+        "--require-dumps",
+        action="store_true",
+        help="ends the run at once if there is no dump to judge",
+    )
+    judging.addoption(
         "--kubernetes-version",
         metavar="X.Y",
         default="",
         help="the release that the dumps are from: methods that came later need not be called "
         "(default: as the file name says, as in kubernetes-1.36.json.gz, else the newest)",
     )
-    group.addoption(
+    judging.addoption(
         "--jaeger-url",
         metavar="URL",
         default="",
-        help="show the example trace of each finding as a link to Jaeger",
+        help="shows the example trace of each finding as a link to Jaeger",
     )
-    group.addoption(
+    judging.addoption(
         "--usage-json",
         metavar="PATH",
-        help="save what was computed as JSON (docs/usage-format.md); what PATH holds of other dumps stays",
+        help="saves what was computed (docs/usage-format.md); what PATH holds of other dumps stays",
     )
-    group.addoption("--usage-html", metavar="PATH", help="write a report as one HTML page (docs/reports.md)")
-    group.addoption("--usage-markdown", metavar="PATH", help="write a report in GitHub's Markdown (docs/reports.md)")
-    group.addoption(
+    judging.addoption("--usage-html", metavar="PATH", help="writes a report as one HTML page (docs/reports.md)")
+    judging.addoption("--usage-markdown", metavar="PATH", help="writes a report in GitHub's Markdown (docs/reports.md)")
+    judging.addoption(
         "--usage-summary",
         action="store_true",
-        help="append the Markdown to $GITHUB_STEP_SUMMARY, in a step of GitHub Actions",
+        help="appends the Markdown to $GITHUB_STEP_SUMMARY, in a step of GitHub Actions",
     )
-    group.addoption(
+    gating = parser.getgroup(GATES)
+    gating.addoption(
         "--reference",
         metavar="PATH",
-        help="compare every other dump with this dump or saved usage (PATH::NAME for one of several in a file)",
+        help="compares every other dump with this dump or saved usage, as test_coverage[DUMP]; "
+        "PATH::NAME for one of several usages in a file",
     )
-    group.addoption(
+    gating.addoption(
         "--min-coverage",
         metavar="PCT",
         type=_parsed_by("percentage"),
-        help="fail if the rows covered stand for less than PCT %% of the reference's calls",
+        help="fails if the rows covered stand for less than PCT %% of the reference's calls",
     )
-    group.addoption(
+    gating.addoption(
         "--min-shape-coverage",
         metavar="PCT",
         type=_parsed_by("percentage"),
-        help="fail if the call shapes covered stand for less than PCT %% of the reference's calls",
+        help="fails if the call shapes covered, whatever the key, stand for less than PCT %% of the reference's calls",
     )
-    group.addoption("--fail-on-new", action="store_true", help="fail if a dump has a row that the reference has not")
-    group.addoption("--fail-on-missing", action="store_true", help="fail if a dump lacks a row of the reference")
-    group.addoption(
+    gating.addoption(
+        "--fail-on-new", action="store_true", help="fails if there is a row that the reference does not have"
+    )
+    gating.addoption(
+        "--fail-on-missing",
+        action="store_true",
+        help="fails if a row of the reference is missing, unless it is a known gap",
+    )
+    gating.addoption(
         "--min-calls",
         metavar="N",
         type=_parsed_by("number_of_calls"),
-        help="leave rows with fewer than N calls out of the gates",
+        help="leaves out of the gates rows of the reference, and new rows, with fewer than N calls",
     )
-    group.addoption(
+    gating.addoption(
         "--gate-methods",
         metavar="KV/Txn,...",
         type=_parsed_by("method_names"),
-        help="hold only these gRPC methods to the gates",
+        help="holds only these gRPC methods to the gates",
     )
-    group.addoption(
+    gating.addoption(
         "--known-gaps",
         metavar="PATH",
         help="missing rows that do not fail --fail-on-missing (default: known_gaps.toml, if it is there)",
