@@ -38,11 +38,16 @@ def world(tmp_path: Path) -> Iterator[World]:
     ("call", "problem"),
     [
         ("docker info", "docker info fails: double: refused: docker info --format "),
-        ("docker network ls", "docker cannot list its networks: double: refused: docker network ls --quiet"),
-        ("docker ps", "docker cannot list its containers: double: refused: docker ps --all "),
         ("kind get clusters", "kind cannot list its clusters: double: refused: kind get clusters"),
-        ("^ip ", "ip cannot list the routes of this machine: double: refused: ip -4 route "),
-        ("docker context", "docker cannot inspect the context that `docker context use` chose: double: refused"),
+        *(
+            pytest.param(call, problem, marks=SLOW)
+            for call, problem in (
+                ("docker network ls", "docker cannot list its networks: double: refused: docker network ls --quiet"),
+                ("docker ps", "docker cannot list its containers: double: refused: docker ps --all "),
+                ("^ip ", "ip cannot list the routes of this machine: double: refused: ip -4 route "),
+                ("docker context", "docker cannot inspect the context that `docker context use` chose: double: "),
+            )
+        ),
     ],
 )
 def test_a_listing_that_fails_in_the_preflight_is_a_problem(world: World, call: str, problem: str) -> None:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 KIND = "collect_kind_traces.sh"
 LOCAL = "collect_local_traces.sh"
 ROBUSTNESS = "collect_robustness_traces.sh"
+# One of a kind is in the default suite.
+SLOW = pytest.mark.integration
 
 # A first process that waits for its child alone: what else ends below it stays a zombie, as in many containers.
 NO_REAPER = """\
@@ -59,7 +61,7 @@ def test_a_terminal_that_stops_background_jobs_does_not_stop_the_download(world:
     assert world.dump.with_name("demo_traces.json").read_text() == "a new dump\n"
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGHUP, marks=SLOW)])
 def test_a_signal_that_was_ignored_at_the_start_stays_ignored(world: World, number: signal.Signals) -> None:
     ignoring = ["/usr/bin/env", f"--ignore-signal={number.name.removeprefix('SIG')}"]
     release = f"while [[ ! -e '{world.root}/go on' ]]; do sleep 0.01; done"
@@ -165,6 +167,7 @@ def test_relative_paths_start_at_the_folder_of_the_call(world: World, tmp_path: 
     assert world.dump.read_text() == OLD_DUMP
 
 
+@SLOW
 def test_git_asks_the_clone_wherever_git_was_sent(world: World, tmp_path: Path) -> None:
     file = world.real_series()
     done = world.run(KIND, GIT_DIR=str(tmp_path / "nowhere"), GIT_WORK_TREE="/", CDPATH=".")
@@ -173,7 +176,7 @@ def test_git_asks_the_clone_wherever_git_was_sent(world: World, tmp_path: Path) 
     assert file.read_text() == "plain\n"
 
 
-@pytest.mark.integration
+@SLOW
 def test_make_asks_the_clone_wherever_git_was_sent(world: World) -> None:
     world.real_series()
     process = world.start_make("k8s-coverage", GIT_DIR="/nowhere", GIT_WORK_TREE="/", CDPATH="/")
@@ -203,7 +206,11 @@ def test_a_full_disk_under_the_logs_is_reported_as_that(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    "environment", [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}]
+    "environment",
+    [
+        {"PYTHONIOENCODING": "ascii"},
+        pytest.param({"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}, marks=SLOW),
+    ],
 )
 def test_what_a_terminal_cannot_show_is_printed_as_escapes(world: World, environment: dict[str, str]) -> None:
     result = world.run(ROBUSTNESS, OUTPUT="dümp.json", **environment)
