@@ -15,10 +15,11 @@ The flow: dump -> spans (`dumps`) -> usage (`judging`) -> comparison (`comparing
 - `comparing`: usage x usage -> covered, missing, new; gates; saved usages
 - `reports`: usages and comparisons -> terminal tables, Markdown, HTML, JUnit
 - `sources`: the work behind the commands: where traces come from
+- `collecting`: the work behind the collectors: a test environment -> its traces in a dump
 - `suite`: the pytest plugin and the judging tests
 
 - `cli`: what the commands share: argument types, exit codes
 
-Commands (``python -m etcd_coverage.X``): `jaeger` downloads a dump, `sample` takes a sample of one,
-`unseen` lists rows of the reference that no dump has.
+Commands (``python -m etcd_coverage.X``): `jaeger` downloads a dump, `collect` runs a collector, `sample` takes a sample
+of a dump, `unseen` lists rows of the reference that no dump has.
 """
