@@ -6,6 +6,8 @@ TOOLS := .tools/bin
 SHELL_SCRIPTS = .ci/run $(wildcard *.sh patches/kubernetes/*.sh tools/*/*.sh) $(wildcard meta_tests/doubles/*)
 
 .DEFAULT_GOAL := coverage
+# They would take git, make and cd to other places than they are sent to.
+unexport GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE CDPATH
 .PHONY: help coverage test integration check docs wheels parity tools fuzz usages mutants bench clean k8s-coverage robustness-coverage local-coverage
 
 help:  ## list the targets
