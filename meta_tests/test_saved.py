@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import re
+import stat
 import sys
 import unicodedata
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import jsonschema
 import pytest
 
+from etcd_coverage.atomic import write_atomically
 from etcd_coverage.comparing import advise, saved
 from etcd_coverage.comparing.saved import Reference, Source
 from etcd_coverage.dumps.error import DumpError
@@ -305,3 +307,18 @@ def test_packed_usage_is_the_same_each_time(tmp_path: Path, usages: dict[str, Us
         saved.update(tmp_path / name, usages)
     assert (tmp_path / "a.gz").read_bytes() == (tmp_path / "b.gz").read_bytes()
     assert gzip.decompress((tmp_path / "a.gz").read_bytes()).startswith(b'{\n "format": 1,')
+
+
+def test_file_and_folder_are_brought_to_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The content before the name, else a crash could leave an empty file under it."""
+    synced: list[str] = []
+    real = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        is_folder = stat.S_ISDIR(os.fstat(descriptor).st_mode)
+        synced.append(f"{'folder' if is_folder else 'file'}, {(tmp_path / 'usage.json').exists()}")
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    write_atomically(tmp_path / "usage.json", b"{}")
+    assert synced == ["file, False", "folder, True"]
