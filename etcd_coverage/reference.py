@@ -40,7 +40,7 @@ class GrpcMethod(Struct, frozen=True, kw_only=True):
 
     ``key`` is the attribute that holds the key, empty for a method without one. ``required`` methods must be called at
     least once, from the Kubernetes release ``since`` on ("X.Y"; empty: in every release). A method without
-    ``call_patterns`` may be called in any way.
+    ``call_patterns`` may be called in any way. ``ends`` are gRPC statuses with which its calls end as they should.
     """
 
     name: str
@@ -50,6 +50,7 @@ class GrpcMethod(Struct, frozen=True, kw_only=True):
     call_patterns: tuple[CallPattern, ...] = ()
     required: bool = True
     since: str = ""
+    ends: tuple[str, ...] = ()
 
 
 GRPC_PREFIX = "etcdserverpb."
@@ -221,6 +222,8 @@ GRPC_METHODS = (
     GrpcMethod(
         name="etcdserverpb.Watch/Watch",
         reason="feeds the apiserver's watch cache; not yet part of the etcd-Kubernetes interface",
+        # A watch lasts until its client goes away or its time is over.
+        ends=("CANCELLED", "DEADLINE_EXCEEDED"),
         key="key",
         args=(
             _WATCH_RANGE_END,

@@ -40,6 +40,8 @@ class JsonSpan(Span, gc=False):
     span_id: str = msgspec.field(name="spanId", default="")
     parent_span_id: str = msgspec.field(name="parentSpanId", default="")
     kind: _Enum = 0
+    # OTLP's spans have none: it is set when their resource is known.
+    service_name: str = msgspec.field(name="resource.service.name", default="")
     raw_attributes: Raw = msgspec.field(name="attributes", default=_NO_ITEMS)
     raw_events: Raw = msgspec.field(name="events", default=_NO_ITEMS)
     raw_status: Raw = msgspec.field(name="status", default=_NOTHING)
@@ -52,11 +54,14 @@ class JsonSpan(Span, gc=False):
 
         Raises `DumpError`, naming span and attribute, for a value that OTLP does not know.
         """
+        return self._attributes(None)
+
+    def _attributes(self, keys: frozenset[str] | None) -> Attributes:
         found: Attributes = {}
         try:
             for pair in _attributes_decoder.decode(self.raw_attributes):
                 key = pair.key
-                if key in found:
+                if key in found or (keys is not None and key not in keys):
                     continue
                 ((member, value),) = pair.value.items()
                 if (member == "stringValue" and type(value) is str) or (member == "boolValue" and type(value) is bool):
@@ -69,11 +74,32 @@ class JsonSpan(Span, gc=False):
             return _attributes_in_another_spelling(self)
         return found
 
+    def some_attributes(self, keys: frozenset[str]) -> Attributes:
+        """Return the attributes with these keys, as `attributes` has them; all of them if one is spelled oddly."""
+        return self._attributes(keys)
+
+    def attributes_key(self) -> bytes:
+        """Return something that is equal for spans only if all their attributes are: how they are spelled."""
+        return bytes(self.raw_attributes)
+
+    def may_have(self, *texts: bytes) -> bool:
+        """Return False only if no attribute's key has one of the texts (ASCII) in it: quicker than reading them."""
+        if self.raw_attributes is _NO_ITEMS:
+            return False
+        raw = bytes(self.raw_attributes)
+        for text in texts:
+            if text in raw:
+                return True
+        return b"\\" in raw  # a key may be spelled with escapes
+
     def event_names(self) -> list[str]:
         """Return the names of the events, in order."""
         if self.raw_events is _NO_ITEMS:
             return []
-        events = _decode_part(bytes(self.raw_events), _events_decoder, "Span", "events", describe(self))
+        try:
+            events = _events_decoder.decode(self.raw_events)
+        except (msgspec.ValidationError, RecursionError):
+            events = _decode_part(bytes(self.raw_events), _events_decoder, "Span", "events", describe(self))
         return [event.name for event in events]
 
     def failed(self) -> bool:
@@ -84,6 +110,7 @@ class JsonSpan(Span, gc=False):
     def content(self) -> tuple[object, ...]:
         """Return what the suite reads of the span beside its ids, as it is spelled."""
         return (
+            self.service_name,
             self.parent_span_id,
             self.name,
             self.kind,

@@ -26,7 +26,8 @@ class Span(Struct, gc=False):
     """The fields of an OTLP span that the suite reads.
 
     Ids are texts that are equal where the ids are; empty where an id is absent, and ``parent_span_id`` at a root.
-    ``kind`` is OTLP's number. The methods raise `DumpError`, naming the span, for a field that cannot be read.
+    ``kind`` is OTLP's number, ``service_name`` that of its resource, empty without one. The methods raise `DumpError`,
+    naming the span, for a field that cannot be read.
     """
 
     trace_id: str = ""
@@ -34,11 +35,24 @@ class Span(Struct, gc=False):
     parent_span_id: str = ""
     name: str = ""
     kind: int = 0
+    service_name: str = ""
 
     @abstractmethod
     def attributes(self) -> Attributes:
         """Return the attributes by key; of several with the same key the first counts."""
         raise NotImplementedError
+
+    def some_attributes(self, keys: frozenset[str]) -> Attributes:  # noqa: ARG002 - for kinds that can be quicker
+        """Return the attributes as `attributes` does; others than those with these keys may be left out, unread."""
+        return self.attributes()
+
+    def attributes_key(self) -> Hashable:
+        """Return something that is equal for spans only if all their attributes are."""
+        return repr(self.attributes())
+
+    def may_have(self, *texts: bytes) -> bool:  # noqa: ARG002 - for kinds that can be quicker
+        """Return False only if no attribute's key has one of the texts (ASCII) in it: quicker than reading them."""
+        return True
 
     @abstractmethod
     def event_names(self) -> list[str]:
@@ -66,6 +80,11 @@ class Resource(Struct, gc=False):
     service_name: str | None
     spans: list[Span]
     place: str
+
+    def __post_init__(self) -> None:
+        service_name = self.service_name or ""
+        for span in self.spans:
+            span.service_name = service_name
 
 
 def normalise_ids(spans: list[Span]) -> None:

@@ -1,0 +1,50 @@
+"""The first of something at or above a span."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from etcd_coverage.dumps.spans import Span
+    from etcd_coverage.judging.span_maps import SpansMap
+
+_Value = TypeVar("_Value", str, int)
+
+
+class FirstAbove(Generic[_Value]):
+    """Finds what is first at or above a span, and remembers it for the spans on the way.
+
+    ``own`` says what a span itself has; something empty if it has nothing.
+    """
+
+    def __init__(self, spans: SpansMap, own: Callable[[Span], _Value]) -> None:
+        self._spans = spans
+        self._own: Callable[[Span], _Value] = own
+        self._known: dict[int, _Value | None] = {}  # by id(span): the span map keeps the spans alive
+
+    def find(self, span: Span) -> _Value | None:
+        """Return what the span or its nearest ancestor has; something empty, or None, if none has any.
+
+        The walk ends at a root, at a parent that is not in the dump, and in a cycle of parents.
+        """
+        parents = self._spans[span.trace_id]
+        known = self._known
+        path: list[int] = []
+        found: _Value | None = None
+        step: Span | None = span
+        while step is not None:
+            key = id(step)
+            if key in known:
+                found = known[key]
+                break
+            known[key] = None  # met again, it is a cycle, and nothing on it has any
+            path.append(key)
+            if found := self._own(step):
+                break
+            step = parents.get(step.parent_span_id)
+        if found:
+            for key in path:
+                known[key] = found
+        return found

@@ -1,0 +1,125 @@
+"""Span -> who made the request that it is: component, role, verb, resource and e2e test.
+
+Attributes are spelled in several ways, since the apiserver's spans moved to newer semantic conventions with 1.35:
+https://opentelemetry.io/docs/specs/semconv/http/.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from etcd_coverage.attributes import get_int, get_str
+from etcd_coverage.dumps.spans import SERVER
+from etcd_coverage.judging import user_agents
+from etcd_coverage.judging.first_above import FirstAbove
+from etcd_coverage.text import escape, shorten
+
+if TYPE_CHECKING:
+    from etcd_coverage.attributes import Attributes
+    from etcd_coverage.dumps.spans import Span
+    from etcd_coverage.judging.span_maps import SpansMap
+    from etcd_coverage.judging.user_agents import UserAgent
+
+MOST = 300
+"""How many characters of a name are kept; the longest e2e tests have 250."""
+
+
+class Caller(Struct, frozen=True, eq=False, gc=False):
+    """Who calls, and for what, all printable; each caller is one object, which compares by identity.
+
+    ``resource`` is API group, resource and subresource as far as there are any, joined by slashes. Calls below no
+    request have the service as ``component`` and the topmost span's name as ``role``, without verb and resource.
+    """
+
+    component: str
+    role: str
+    verb: str
+    resource: str
+    test: str
+
+
+class Request(Struct, frozen=True, eq=False, gc=False):
+    """A request to the API: who made it, and the HTTP status code of the answer; 0 without one."""
+
+    caller: Caller
+    status_code: int
+
+
+class Requests:
+    """Reads requests: each user agent is parsed once, and each caller is one object."""
+
+    def __init__(self, spans: SpansMap) -> None:
+        self._spans = spans
+        self._agents: dict[str, UserAgent] = {}
+        self._callers: dict[tuple[str, ...], Caller] = {}
+        self._by_itself: dict[Caller, Request] = {}
+        self._agents_above = FirstAbove(spans, _user_agent)
+        self._answers_above = FirstAbove(spans, _status_code)
+
+    def at(self, span: Span) -> Request | None:
+        """Return the request that the span is; None if it is none."""
+        is_server = span.kind == SERVER
+        if not (span.may_have(b"verb", b"http.") if is_server else span.may_have(b"verb")):
+            return None
+        attributes = span.some_attributes(_OF_REQUESTS)
+        agent = resource = ""
+        verb = get_str(attributes, "verb")
+        if verb and type(attributes.get("resource")) is str:
+            parts = [get_str(attributes, key) for key in ("api-group", "resource", "subresource")]
+            resource = "/".join([part for part in parts if part])
+            agent = get_str(attributes, "user-agent")
+        else:
+            verb = _first_text(attributes, _METHODS) if is_server else ""
+            if not verb:
+                return None
+        parsed = self._agent(agent or self._agents_above.find(span) or "")
+        caller = self._caller(parsed.component, parsed.role, verb, resource, parsed.test)
+        return Request(caller, self._answers_above.find(span) or 0)
+
+    def by_itself(self, topmost: Span) -> Request:
+        """Return what stands for a request where there is none above a span: nobody asked for it."""
+        caller = self._caller(topmost.service_name, topmost.name, "", "", "")
+        return self._by_itself.setdefault(caller, Request(caller, 0))
+
+    def _agent(self, text: str) -> UserAgent:
+        found = self._agents.get(text)
+        if found is None:
+            found = self._agents[text] = user_agents.parse(text)
+        return found
+
+    def _caller(self, *parts: str) -> Caller:
+        found = self._callers.get(parts)
+        if found is None:
+            found = self._callers[parts] = Caller(*(escape(shorten(part, MOST)) for part in parts))
+        return found
+
+
+_METHODS = ("http.request.method", "http.method")
+_STATUS_CODES = ("http.response.status_code", "http.status_code")
+_USER_AGENTS = ("user_agent.original", "http.user_agent")
+_OF_REQUESTS = frozenset(("verb", "api-group", "resource", "subresource", "user-agent", *_METHODS))
+_OF_ANSWERS = frozenset(_STATUS_CODES)
+_OF_AGENTS = frozenset(_USER_AGENTS)
+
+
+def _first_text(attributes: Attributes, keys: tuple[str, ...]) -> str:
+    for key in keys:
+        if text := get_str(attributes, key):
+            return text
+    return ""
+
+
+def _user_agent(span: Span) -> str:
+    return _first_text(span.some_attributes(_OF_AGENTS), _USER_AGENTS) if span.may_have(b"user_agent") else ""
+
+
+def _status_code(span: Span) -> int:
+    if span.kind != SERVER:
+        return 0
+    attributes = span.some_attributes(_OF_ANSWERS)
+    for key in _STATUS_CODES:
+        if code := get_int(attributes, key):
+            return code
+    return 0
