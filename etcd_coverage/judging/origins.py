@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from etcd_coverage.attributes import Attributes
     from etcd_coverage.dumps.spans import Span
     from etcd_coverage.judging.span_maps import SpansMap
+    from etcd_coverage.judging.usage import Origin
     from etcd_coverage.judging.user_agents import UserAgent
 
 MOST = 300
@@ -38,6 +39,15 @@ class Caller(Struct, frozen=True, eq=False, gc=False):
     verb: str
     resource: str
     test: str
+
+
+def origin_text(origin: Caller | Origin) -> str:
+    """Return who calls for which request, in a few words: kube-controller-manager/namespace-controller DELETE events.
+
+    Of calls that no request asked for, these are the service and the name of the topmost span.
+    """
+    who = "/".join(filter(None, (origin.component, origin.role))) or "(no user agent)"
+    return " ".join(filter(None, (who, origin.verb, origin.resource)))
 
 
 class Request(Struct, frozen=True, eq=False, gc=False):

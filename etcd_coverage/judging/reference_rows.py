@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from etcd_coverage.judging.usage import Finding
     from etcd_coverage.reference import GrpcMethod
 
-LONGEST = 4000
+LONGEST = 1000
 """How many characters attributes may have to be shown, as somebody is to paste them."""
 
 WHY = "say here why Kubernetes does so"
@@ -80,12 +80,12 @@ def _call_pattern(method: GrpcMethod, attributes: Attributes) -> tuple[str, str]
     ]
     if is_not_set:
         matchers.append(f"none_of({', '.join(f'{name}.is_set' for name in is_not_set)})")
-    name = "".join(arg.name[0].upper() + arg.name[1:] for arg in method.args if arg.is_set(attributes)) or "NoArgs"
+    words = [word for arg in method.args if arg.is_set(attributes) for word in arg.name.split("_")]
+    name = "".join(word[0].upper() + word[1:] for word in words) or "NoArgs"
     taken = {pattern.name for pattern in method.call_patterns}
     while name in taken:
         name += "Too"
-    row = f"all_of({', '.join(matchers)})" if len(matchers) > 1 else "".join(matchers) or "always"
-    arguments = {"name": name, "reason": WHY, "matches": _Source(row), "example": attributes}
+    arguments = {"name": name, "reason": WHY, "matches": _AllOf(matchers), "example": attributes}
     return f"the call_patterns of {method.name}", _call("CallPattern", **arguments)
 
 
@@ -103,26 +103,49 @@ def _special_key(key: str) -> tuple[str, str]:
     return "SPECIAL_RESOURCES", row
 
 
-class _Source(str):
-    """A text that is Python source already."""
+class _AllOf:
+    """Matchers as Python writes them, to be combined."""
 
-    __slots__ = ()
+    def __init__(self, matchers: list[str]) -> None:
+        self.matchers = matchers
+
+
+def _call(kind: str, /, **arguments: object) -> str:
+    lines = [f"{kind}("]
+    for key, value in arguments.items():
+        whole = f"    {key}={_source(value)},"
+        parts = _parts(value) if len(whole) > _WIDTH else []
+        if len(parts) > 2:
+            first, *inside, last = parts
+            lines += [f"    {key}={first}", *(f"        {part}," for part in inside), f"    {last},"]
+        else:
+            lines.append(whole)
+    return "\n".join([*lines, "),"])
+
+
+_WIDTH = 100
+"""How long a line may be, so that it has less than 120 characters where it is pasted."""
+
+
+def _parts(value: object) -> list[str]:
+    """Return what may stand on lines of its own: what the value starts with, what is in it, and what it ends with."""
+    if isinstance(value, dict):
+        return ["{", *(f"{_source(key)}: {_source(one)}" for key, one in value.items()), "}"]
+    if isinstance(value, tuple):
+        return ["(", *map(_source, value), ")"]
+    if isinstance(value, _AllOf):
+        return ["all_of(", *value.matchers, ")"]
+    return []
 
 
 def _source(value: object) -> str:
     """Return the value as Python writes it, in printable ASCII, texts in double quotes."""
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{_source(key)}: {_source(one)}" for key, one in value.items()) + "}"
-    if isinstance(value, tuple):
-        return "(" + ", ".join(map(_source, value)) + ")"
+    if isinstance(value, _AllOf) and len(value.matchers) < 2:
+        return "".join(value.matchers) or "always"
+    if parts := _parts(value):
+        first, *inside, last = parts
+        return first + ", ".join(inside) + last
     if isinstance(value, str):
         escaped = value.encode("unicode_escape").decode().replace('"', '\\"')
         return f'"{escaped}"'
     return repr(value)
-
-
-def _call(kind: str, /, **arguments: object) -> str:
-    lines = [
-        f"    {key}={value if isinstance(value, _Source) else _source(value)}," for key, value in arguments.items()
-    ]
-    return "\n".join([f"{kind}(", *lines, "),"])

@@ -10,6 +10,7 @@ from tabulate import SEPARATING_LINE, tabulate
 from etcd_coverage.judging.findings import UNEXPECTED_METHOD
 from etcd_coverage.reference import GRPC_METHODS, short_name
 from etcd_coverage.reports.figures import key_text
+from etcd_coverage.reports.finding_details import details
 from etcd_coverage.reports.grouped_findings import grouped
 from etcd_coverage.reports.view import methods_by_calls, split_rows
 from etcd_coverage.text import counted, percent
@@ -109,17 +110,20 @@ def tables(usage: Usage) -> Iterator[tuple[str, str]]:
         yield "leases", text
 
 
-def failure_text(findings: Sequence[Finding], jaeger_url: str = "") -> str:
-    """Return all findings of a test with their counts and examples, and what to do about each kind.
+def failure_text(findings: Sequence[Finding], jaeger_url: str = "", dump: str = "") -> str:
+    """Return all findings of a test with their counts, origins and examples, and what to do about each kind.
+
+    ``dump`` is where the dump is, empty for a saved usage.
 
     Examples are links where ``jaeger_url`` tells where Jaeger's pages are.
     """
     shown_findings = grouped(findings, jaeger_url)
     lines = []
+    rows: set[str] = set()
     for line in shown_findings.lines:
         lines.append(line.message)
         if line.trace is not None:
-            lines.append(f"    {counted(line.calls, 'call')}, for example {place(line.trace)}")
+            lines += [f"    {detail}" for detail in details(line, place(line.trace), dump, rows)]
     lines += [left_out.text for left_out in shown_findings.left_out]
     lines += [f"{identifier}: {step}" for identifier, step in shown_findings.next_steps]
     return "\n".join(lines)

@@ -10,7 +10,7 @@ from etcd_coverage.dumps.spans import Span
 from etcd_coverage.judging import span_maps
 from etcd_coverage.judging.ancestors import Ancestors
 from etcd_coverage.judging.classify import KeyPatterns, classify
-from etcd_coverage.judging.origins import Caller
+from etcd_coverage.judging.origins import Caller, origin_text
 from etcd_coverage.judging.outcomes import Outcomes
 from etcd_coverage.judging.usage import Quality
 from etcd_coverage.reference import GRPC_METHODS, short_name
@@ -104,7 +104,5 @@ def row_text(row: Row) -> str:
 
 
 def caller_text(caller: Caller) -> str:
-    """Return who made a call for which request: kube-controller-manager/namespace-controller DELETE events."""
-    who = "/".join(filter(None, (caller.component, caller.role))) or "(no user agent)"
-    test = f"[{caller.test}]" if caller.test else ""
-    return " ".join(filter(None, (who, caller.verb, caller.resource, test)))
+    """Return who made a call for which request, and in which e2e test."""
+    return origin_text(caller) + (f" [{caller.test}]" if caller.test else "")
