@@ -206,10 +206,12 @@ def test_each_finding_fails_its_test_alone_and_tells_what_to_do(run: Run) -> Non
     lines = result.outlines
     for _, test, told, next_step in FINDINGS.values():
         (title,) = [number for number, line in enumerate(lines) if line.strip("_ ") == f"TestInterfaceUse.{test}"]
-        message, example, step = lines[title + 1 : title + 4]
+        message, origin, example, *rest = lines[title + 1 : title + 20]
         assert message == told
-        assert example.startswith("    1 call, for example trace 0123456789abcdef0123456789abcdef span 00000008000000")
+        assert origin.startswith("    1 call, from etcd/etcdserverpb.")
+        assert example.startswith("    for example trace 0123456789abcdef0123456789abcdef span 00000008000000")
         assert example.endswith(f"({LINK}/trace/0123456789abcdef0123456789abcdef)")
+        step = next(line for line in rest if not line.startswith("    "))
         assert step.partition(": ")[2] == next_step
         assert [line for line in lines if line.startswith("FAILED") and test in line] != []
     assert [line for line in lines if "Traceback" in line or "conftest.py:" in line] == []
@@ -231,7 +233,8 @@ def test_real_robustness_dump_tells_what_is_unknown(run: Run, pytester: pytest.P
             "unexpected 2 calls to method: etcdserverpb.KV/Put",
             "unexpected 2 calls to method: etcdserverpb.Maintenance/HashKV",
             "New call pattern detected: etcdserverpb.KV/Range(key=/registry/{resource}/,limit=false,rangeEnd=false,rev=false,countOnly=false,keysOnly=false)",
-            "    155 calls, for example trace 1516f65ccf5fdd539fb14e811f74ca0a span aed52f5160618587",
+            "    155 calls, from etcd/etcdserverpb.KV/Range (155)",
+            "    for example trace 1516f65ccf5fdd539fb14e811f74ca0a span aed52f5160618587",
             "New key pattern detected: key",
             "*New key pattern detected: \\x00",
             "data quality: 8390 spans, 4227 traces, 0 skipped, 0 duplicates, 32 calls without parent, 23 gRPC spans without call",
