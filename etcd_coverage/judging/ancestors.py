@@ -18,8 +18,8 @@ CONTRACT = "contract."
 class Ancestors:
     """Finds what stands above a span, and remembers it for the spans that it passed on the way.
 
-    A walk ends at a root, at a parent that is not in the dump, and in a cycle of parents. No span is read twice,
-    however long the chain.
+    A walk ends at a root, at a parent that is not in the dump, and in a cycle of parents. Its cost is shared by all
+    calls below a span, however long the chain.
     """
 
     def __init__(self, spans: SpansMap) -> None:
@@ -27,7 +27,8 @@ class Ancestors:
         self._requests = Requests(spans)
         # By id(span): the span map keeps the spans alive.
         self._contract_of: dict[int, str] = {}
-        self._request_of: dict[int, Request | None] = {}
+        self._request_of: dict[int, Request] = {}
+        self._with_cycle: set[str] = set()
 
     def contract(self, span: Span) -> str:
         """Return the name of the first contract event of the span or its nearest ancestor; empty without one."""
@@ -39,54 +40,87 @@ class Ancestors:
         Without a request, it is what the topmost span reached did by itself.
         """
         parents = self._spans[span.trace_id]
-        contract_of, request_of = self._contract_of, self._request_of
+        contract_of, request_of, request_at = self._contract_of, self._request_of, self._requests.at
         contract: str | None = None
         request: Request | None = None
-        below_contract: list[int] = []
+        below_contract: list[Span] = []
         below_request: list[Span] = []
+        check = FIRST_CHECK
         step: Span | None = span
+        last = span
+        # Hardly any call shares the first steps with another, so that nothing is remembered of them. In a cycle, what is
+        # topmost depends on where it is entered.
+        alone = 0 if span.trace_id in self._with_cycle else ALONE
         while step is not None:
-            key = id(step)
-            if contract is None:
-                contract = contract_of.get(key)
-                if contract is None:
-                    contract_of[key] = ""  # met again, it is a cycle, and nothing on it has an event
-                    below_contract.append(key)
-                    for name in step.event_names():
-                        if name.startswith(CONTRACT):
-                            contract = name
-                            break
-            if request is None:
-                request = request_of.get(key)
-                if request is None:
-                    if key in request_of:
-                        request = self._in_a_cycle(below_request, step)
-                        below_request = []
-                    else:
-                        request_of[key] = None
-                        below_request.append(step)
-                        request = self._requests.at(step)
+            last = step
+            if contract is None and (alone or (contract := contract_of.get(id(step))) is None):
+                below_contract.append(step)
+                contract = own_contract(step)
+            if request is None and (alone or (request := request_of.get(id(step))) is None):
+                below_request.append(step)
+                request = request_at(step)
             if contract is not None and request is not None:
                 break
+            if alone:
+                alone -= 1
+            elif len(below_contract) == check or len(below_request) == check:
+                if is_cycle(below_contract) or is_cycle(below_request):
+                    return self._in_a_cycle(span)
+                check *= 2
             step = parents.get(step.parent_span_id)
-        if contract:
-            for key in below_contract:
-                contract_of[key] = contract
+        contract = contract or ""
         if request is None:
-            request = self._requests.by_itself(below_request[-1])
-        for passed in below_request:
-            request_of[id(passed)] = request
-        return contract or "", request
+            request = self._requests.by_itself(last)
+        if len(below_contract) > ALONE:
+            contract_of.update(dict.fromkeys(map(id, below_contract), contract))
+        if len(below_request) > ALONE:
+            request_of.update(dict.fromkeys(map(id, below_request), request))
+        return contract, request
 
-    def _in_a_cycle(self, path: list[Span], first: Span) -> Request:
-        """Remember what stands above each span of a path that leads back to ``first``, and return it for the start.
+    def _in_a_cycle(self, start: Span) -> tuple[str, Request]:
+        """Remember what stands above each span that leads into the cycle of parents above ``start``, or is in it."""
+        self._with_cycle.add(start.trace_id)
+        parents = self._spans[start.trace_id]
+        path: dict[int, Span] = {}
+        step = start
+        while id(step) not in path:
+            path[id(step)] = step
+            step = parents[step.parent_span_id]
+        spans = list(path.values())
+        first = list(path).index(id(step))
+        contract = ""
+        request: Request | None = None
+        # Twice round the cycle from its end, since what is above a span may also be what stands before it there.
+        for span in (*reversed(spans[first:]), *reversed(spans)):
+            contract = own_contract(span) or contract
+            request = self._requests.at(span) or request
+            self._contract_of[id(span)] = contract
+            if request is not None:
+                self._request_of[id(span)] = request
+        if request is None:
+            # From a span of the cycle, the walk reaches the one before it last.
+            for below, span in zip((*spans[-1:], *spans[first:]), spans[first:], strict=False):
+                self._request_of[id(span)] = self._requests.by_itself(below)
+            for span in spans[:first]:
+                self._request_of[id(span)] = self._requests.by_itself(spans[-1])
+        return self._contract_of[id(start)], self._request_of[id(start)]
 
-        No span on it is a request. From a span of the cycle the walk reaches the one before it last.
-        """
-        start = next(number for number, span in enumerate(path) if span is first)
-        topmost = self._requests.by_itself(path[-1])
-        for span in path[: start + 1]:
-            self._request_of[id(span)] = topmost
-        for below, span in zip(path[start:], path[start + 1 :], strict=False):
-            self._request_of[id(span)] = self._requests.by_itself(below)
-        return topmost
+
+ALONE = 3
+"""How many spans a call has to itself: its own, the server's and the client's."""
+
+FIRST_CHECK = 64
+"""After how many steps a walk is first asked whether it goes round; real ones take a tenth of that."""
+
+
+def own_contract(span: Span) -> str | None:
+    """Return the name of the span's first contract event; None without one."""
+    for name in span.event_names():
+        if name.startswith(CONTRACT):
+            return name
+    return None
+
+
+def is_cycle(path: list[Span]) -> bool:
+    """Return whether a walk came to a span again."""
+    return len(set(map(id, path))) < len(path)

@@ -17,11 +17,14 @@ from etcd_coverage.judging.first_above import FirstAbove
 from etcd_coverage.text import escape, shorten
 
 if TYPE_CHECKING:
-    from etcd_coverage.attributes import Attributes
+    from etcd_coverage.attributes import Attributes, AttributeValue
     from etcd_coverage.dumps.spans import Span
     from etcd_coverage.judging.span_maps import SpansMap
     from etcd_coverage.judging.usage import Origin
     from etcd_coverage.judging.user_agents import UserAgent
+
+FEW = 16
+"""How many steps up are tried before they are remembered."""
 
 MOST = 300
 """How many characters of a name are kept; the longest e2e tests have 250."""
@@ -64,34 +67,50 @@ class Requests:
         self._spans = spans
         self._agents: dict[str, UserAgent] = {}
         self._callers: dict[tuple[str, ...], Caller] = {}
+        self._callers_as_spelled: dict[tuple[AttributeValue, ...], Caller] = {}
         self._by_itself: dict[Caller, Request] = {}
         self._agents_above = FirstAbove(spans, _user_agent)
-        self._answers_above = FirstAbove(spans, _status_code)
+        self._answers_above = FirstAbove(spans, _status_code, SERVER)
 
     def at(self, span: Span) -> Request | None:
         """Return the request that the span is; None if it is none."""
-        is_server = span.kind == SERVER
-        if not (span.may_have(b"verb", b"http.") if is_server else span.may_have(b"verb")):
+        text = span.attributes_text()
+        if b"verb" not in text and (span.kind != SERVER or b"http." not in text) and b"\\" not in text:
             return None
-        attributes = span.some_attributes(_OF_REQUESTS)
-        agent = resource = ""
-        verb = get_str(attributes, "verb")
-        if verb and type(attributes.get("resource")) is str:
-            parts = [get_str(attributes, key) for key in ("api-group", "resource", "subresource")]
-            resource = "/".join([part for part in parts if part])
-            agent = get_str(attributes, "user-agent")
-        else:
-            verb = _first_text(attributes, _METHODS) if is_server else ""
+        found = span.some_attributes(_OF_REQUESTS).get
+        verb, group, resource, subresource, agent = [found(key) for key in _PARTS]
+        if not verb or type(verb) is not str or type(resource) is not str:
+            verb = _first_text(span.some_attributes(_OF_REQUESTS), _METHODS) if span.kind == SERVER else ""
             if not verb:
                 return None
-        parsed = self._agent(agent or self._agents_above.find(span) or "")
-        caller = self._caller(parsed.component, parsed.role, verb, resource, parsed.test)
-        return Request(caller, self._answers_above.find(span) or 0)
+            group = resource = subresource = agent = ""
+        if type(agent) is not str or not agent:
+            agent = self._agents_above.find(span) or ""
+        spelled = (verb, group, resource, subresource, agent)
+        caller = self._callers_as_spelled.get(spelled)
+        if caller is None:
+            parts = "/".join(part for part in (group, resource, subresource) if part and type(part) is str)
+            parsed = self._agent(agent)
+            caller = self._caller(parsed.component, parsed.role, verb, parts, parsed.test)
+            self._callers_as_spelled[spelled] = caller
+        return Request(caller, self._status_code(span))
 
     def by_itself(self, topmost: Span) -> Request:
         """Return what stands for a request where there is none above a span: nobody asked for it."""
         caller = self._caller(topmost.service_name, topmost.name, "", "", "")
         return self._by_itself.setdefault(caller, Request(caller, 0))
+
+    def _status_code(self, span: Span) -> int:
+        parents = self._spans[span.trace_id]
+        step: Span | None = span
+        # Real requests have their server span a few steps above them, and to remember these costs more than they do.
+        for _ in range(FEW):
+            if step is None:
+                return 0
+            if step.kind == SERVER:
+                return self._answers_above.find(step) or 0
+            step = parents.get(step.parent_span_id)
+        return self._answers_above.find(span) or 0
 
     def _agent(self, text: str) -> UserAgent:
         found = self._agents.get(text)
@@ -109,7 +128,8 @@ class Requests:
 _METHODS = ("http.request.method", "http.method")
 _STATUS_CODES = ("http.response.status_code", "http.status_code")
 _USER_AGENTS = ("user_agent.original", "http.user_agent")
-_OF_REQUESTS = frozenset(("verb", "api-group", "resource", "subresource", "user-agent", *_METHODS))
+_PARTS = ("verb", "api-group", "resource", "subresource", "user-agent")
+_OF_REQUESTS = frozenset((*_PARTS, *_METHODS))
 _OF_ANSWERS = frozenset(_STATUS_CODES)
 _OF_AGENTS = frozenset(_USER_AGENTS)
 
@@ -122,12 +142,13 @@ def _first_text(attributes: Attributes, keys: tuple[str, ...]) -> str:
 
 
 def _user_agent(span: Span) -> str:
-    return _first_text(span.some_attributes(_OF_AGENTS), _USER_AGENTS) if span.may_have(b"user_agent") else ""
+    text = span.attributes_text()
+    if b"user_agent" not in text and b"\\" not in text:
+        return ""
+    return _first_text(span.some_attributes(_OF_AGENTS), _USER_AGENTS)
 
 
 def _status_code(span: Span) -> int:
-    if span.kind != SERVER:
-        return 0
     attributes = span.some_attributes(_OF_ANSWERS)
     for key in _STATUS_CODES:
         if code := get_int(attributes, key):

@@ -25,6 +25,9 @@ GRPC_STATUSES = (
 )  # fmt: skip
 """The names by number, https://grpc.io/docs/guides/status-codes/."""
 
+STATUS_KEYS = ("rpc.response.status_code", "rpc.grpc.status_code")
+_KEYS = frozenset(STATUS_KEYS)
+
 NO_STATUS = "ERROR"
 """Stands for the gRPC status of a span that has none, but whose own status is an error."""
 
@@ -42,7 +45,7 @@ class Outcomes:
         key = server.attributes_key()
         status = self._known.get(key)
         if status is None:
-            status = self._known[key] = grpc_status(server.attributes())
+            status = self._known[key] = grpc_status(server.some_attributes(_KEYS))
         if not status:
             return NO_STATUS if server.failed() else ""
         return "" if status == GRPC_STATUSES[0] or status in method.ends else status
@@ -50,7 +53,7 @@ class Outcomes:
 
 def grpc_status(attributes: Attributes) -> str:
     """Return the name of the gRPC status among a span's attributes, printable; empty without one."""
-    for key in ("rpc.response.status_code", "rpc.grpc.status_code"):
+    for key in STATUS_KEYS:
         value = attributes.get(key)
         if isinstance(value, str) and value:
             return _by_name(value)
