@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-from etcd_coverage.dumps import spelling
+from etcd_coverage.dumps import quick_attributes, spelling
 from etcd_coverage.dumps.error import DumpError, unknown_form
 from etcd_coverage.dumps.spans import STATUS_ERROR, Resource, Span, describe, describe_ids, normalise_ids
 from etcd_coverage.dumps.spelling import excerpt, loads, one_line
@@ -76,7 +76,8 @@ class JsonSpan(Span, gc=False):
 
     def some_attributes(self, keys: frozenset[str]) -> Attributes:
         """Return the attributes with these keys, as `attributes` has them; all of them if one is spelled oddly."""
-        return self._attributes(keys)
+        found = quick_attributes.read(bytes(self.raw_attributes), keys)
+        return self._attributes(keys) if found is None else found
 
     def attributes_key(self) -> bytes:
         """Return something that is equal for spans only if all their attributes are: how they are spelled."""

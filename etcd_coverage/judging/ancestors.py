@@ -16,10 +16,10 @@ CONTRACT = "contract."
 
 
 class Ancestors:
-    """Finds what stands above a span, and remembers it for the spans that it passed on the way.
+    """Finds what stands above a span, and remembers it where others are to come by.
 
-    A walk ends at a root, at a parent that is not in the dump, and in a cycle of parents. Its cost is shared by all
-    calls below a span, however long the chain.
+    A walk ends at a root, at a parent that is not in the dump, and in a cycle of parents. The cost of a long chain is
+    shared by all calls below it, and each request is read once.
     """
 
     def __init__(self, spans: SpansMap) -> None:
@@ -48,8 +48,8 @@ class Ancestors:
         check = FIRST_CHECK
         step: Span | None = span
         last = span
-        # Hardly any call shares the first steps with another, so that nothing is remembered of them. In a cycle, what is
-        # topmost depends on where it is entered.
+        # Hardly any call shares the first steps with another, so that nothing is remembered of them. In a cycle, what
+        # is topmost depends on where it is entered.
         alone = 0 if span.trace_id in self._with_cycle else ALONE
         while step is not None:
             last = step
@@ -71,10 +71,11 @@ class Ancestors:
         contract = contract or ""
         if request is None:
             request = self._requests.by_itself(last)
-        if len(below_contract) > ALONE:
+        if len(below_contract) > FEW:
             contract_of.update(dict.fromkeys(map(id, below_contract), contract))
-        if len(below_request) > ALONE:
-            request_of.update(dict.fromkeys(map(id, below_request), request))
+        # A request has several calls, and each of them reaches it in few steps.
+        passed = below_request if len(below_request) > FEW else below_request[-1:]
+        request_of.update(dict.fromkeys(map(id, passed), request))
         return contract, request
 
     def _in_a_cycle(self, start: Span) -> tuple[str, Request]:
@@ -108,6 +109,9 @@ class Ancestors:
 
 ALONE = 3
 """How many spans a call has to itself: its own, the server's and the client's."""
+
+FEW = 16
+"""How many spans may be read again by another call: real ones have fewer above them, and to remember each costs more."""
 
 FIRST_CHECK = 64
 """After how many steps a walk is first asked whether it goes round; real ones take a tenth of that."""

@@ -70,6 +70,7 @@ class Requests:
         self._callers_as_spelled: dict[tuple[AttributeValue, ...], Caller] = {}
         self._by_itself: dict[Caller, Request] = {}
         self._agents_above = FirstAbove(spans, _user_agent)
+        self._own_codes: dict[int, int] = {}  # by id(span)
         self._answers_above = FirstAbove(spans, _status_code, SERVER)
 
     def at(self, span: Span) -> Request | None:
@@ -80,7 +81,7 @@ class Requests:
         found = span.some_attributes(_OF_REQUESTS).get
         verb, group, resource, subresource, agent = [found(key) for key in _PARTS]
         if not verb or type(verb) is not str or type(resource) is not str:
-            verb = _first_text(span.some_attributes(_OF_REQUESTS), _METHODS) if span.kind == SERVER else ""
+            verb = _first_text(span.some_attributes(_OF_METHODS), _METHODS) if span.kind == SERVER else ""
             if not verb:
                 return None
             group = resource = subresource = agent = ""
@@ -108,7 +109,11 @@ class Requests:
             if step is None:
                 return 0
             if step.kind == SERVER:
-                return self._answers_above.find(step) or 0
+                code = self._own_codes.get(id(step))
+                if code is None:
+                    code = self._own_codes[id(step)] = _status_code(step)
+                if code:
+                    return code
             step = parents.get(step.parent_span_id)
         return self._answers_above.find(span) or 0
 
@@ -129,8 +134,9 @@ _METHODS = ("http.request.method", "http.method")
 _STATUS_CODES = ("http.response.status_code", "http.status_code")
 _USER_AGENTS = ("user_agent.original", "http.user_agent")
 _PARTS = ("verb", "api-group", "resource", "subresource", "user-agent")
-_OF_REQUESTS = frozenset((*_PARTS, *_METHODS))
-_OF_ANSWERS = frozenset(_STATUS_CODES)
+_OF_REQUESTS = frozenset(_PARTS)
+_OF_METHODS = frozenset(_METHODS)
+_OF_ANSWERS = [(key, frozenset((key,))) for key in _STATUS_CODES]
 _OF_AGENTS = frozenset(_USER_AGENTS)
 
 
@@ -149,8 +155,7 @@ def _user_agent(span: Span) -> str:
 
 
 def _status_code(span: Span) -> int:
-    attributes = span.some_attributes(_OF_ANSWERS)
-    for key in _STATUS_CODES:
-        if code := get_int(attributes, key):
+    for key, keys in _OF_ANSWERS:
+        if code := get_int(span.some_attributes(keys), key):
             return code
     return 0
