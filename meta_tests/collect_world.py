@@ -96,7 +96,7 @@ class World:
         shutil.copy(PROJECT / "Makefile", self.project)
         (self.etcd / "Makefile").write_text("build:\n\techo make build >>'$(WORLD)/calls'\n")
         (self.project / ".venv" / "bin").mkdir(parents=True)
-        (self.project / ".venv" / "bin" / "pytest").symlink_to(self.root / "bin" / "double")
+        (self.project / ".venv" / "bin" / "etcd-coverage").symlink_to(self.root / "bin" / "double")
         for name in ("pyproject.toml", "constraints.txt", ".venv/.installed"):
             (self.project / name).touch()
         return self.start("/usr/bin/make", target, "-C", str(self.project), **environment)

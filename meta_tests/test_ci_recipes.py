@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pytest
 
 ROOT = Path(__file__).parents[1]
-GITHUB, PROW = (
+_OTHER_PROJECT, GITHUB, PROW = (
     yaml.safe_load(block)
     for block in re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "ci.md").read_text(), re.DOTALL)
 )
@@ -38,9 +38,9 @@ def scripts() -> list[str]:
     return [*(step["run"] for step in steps() if "run" in step), prow_script()]
 
 
-def pytest_options() -> list[list[str]]:
+def judging_options() -> list[list[str]]:
     commands = [line for script in scripts() for line in script.replace("\\\n", " ").splitlines()]
-    return [shlex.split(line)[1:] for line in commands if line.startswith("pytest ")]
+    return [shlex.split(line)[1:] for line in commands if line.startswith(("pytest ", "etcd-coverage "))]
 
 
 def test_github_job_has_the_structure_of_a_workflow() -> None:
@@ -59,7 +59,7 @@ def test_github_job_has_the_structure_of_a_workflow() -> None:
     (publish,) = [step for step in steps() if step.get("uses", "").startswith("actions/upload-artifact@")]
     assert publish["if"] == "always()"
     published = {path.removeprefix(f"{here}/") for path in publish["with"]["path"].split()}
-    written = {word for words in pytest_options()[:1] for word in words if re.fullmatch(r"(usage|junit)\.\w+", word)}
+    written = {word for words in judging_options()[:1] for word in words if re.fullmatch(r"(usage|junit)\.\w+", word)}
     assert published == written | {job["env"]["OUTPUT"].removeprefix(f"{root}{here}/")}
 
 
@@ -72,7 +72,7 @@ def test_prow_job_has_the_structure_of_a_periodic() -> None:
     (container,) = job["spec"]["containers"]
     assert container["resources"]["requests"] == container["resources"]["limits"]
     assert f"cd ../{job['extra_refs'][1]['repo']}\n" in prow_script()
-    written = [word for word in pytest_options()[1] if "usage." in word or "junit." in word]
+    written = [word for word in judging_options()[1] if "usage." in word or "junit." in word]
     assert len(written) == 4
     assert all(word.startswith("$ARTIFACTS/") for word in written)
 
@@ -85,7 +85,7 @@ def test_shell_parses() -> None:
 def test_each_recipe_collects_judges_compares_and_publishes(request: pytest.FixtureRequest) -> None:
     groups = [*request.config._parser._groups, request.config._parser._anonymous]
     known = {name for group in groups for option in group.options for name in option.names()}
-    github, prow = pytest_options()
+    github, prow = judging_options()
     for words, script in ((github, "collect_kind_traces.sh"), (prow, "collect_robustness_traces.sh")):
         assert any(f"./{script}" in one for one in scripts())
         given = {word for word in words if word.startswith("-")}

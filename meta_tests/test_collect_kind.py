@@ -483,9 +483,7 @@ def test_make_builds_etcd_collects_and_judges_the_dump_as_its_release(world: Wor
     result = world.end(world.start_make("k8s-coverage"))
     assert (result.code, result.stderr) == (0, "")
     assert result.calls[:2] == ["go env GOPATH", "make build"]
-    assert result.calls[-1] == (
-        "pytest -v --require-dumps --testdata testdata -k TestInterfaceUse and [traces.json --kubernetes-version 1.36"
-    )
+    assert result.calls[-1] == ("etcd-coverage -v testdata/traces.json --kubernetes-version 1.36")
     assert world.dump.read_text() == "a new dump\n"
     assert world.left_over() == []
 

@@ -162,9 +162,7 @@ def test_a_real_jaeger_gives_the_real_downloader_every_call_to_a_real_etcd(world
 def test_make_collects_and_judges_the_dump(world: World) -> None:
     result = world.end(world.start_make("robustness-coverage", OUTPUT=str(world.dump)))
     assert (result.code, result.stderr) == (0, "")
-    assert result.calls[-1] == (
-        f"pytest -v --require-dumps --testdata {world.dump.parent} -k TestInterfaceUse and [demo_traces.json"
-    )
+    assert result.calls[-1] == (f"etcd-coverage -v {world.dump.parent}/demo_traces.json")
 
 
 def test_dry_run_prints_the_commands_and_changes_nothing(world: World) -> None:

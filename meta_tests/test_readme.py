@@ -130,10 +130,11 @@ FOREIGN = {"tests/robustness/README.md", "test-cmd", "test-robustness", "build"}
 def test_files_and_commands_that_are_named_exist(document: Path) -> None:
     text = document.read_text()
     listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
-    tracked = {
-        ROOT / name
-        for name in subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
-    }
+    if (ROOT / ".git").exists():
+        names = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+        tracked = {ROOT / name for name in names}
+    else:  # an unpacked sdist
+        tracked = {path for path in ROOT.rglob("*") if path.is_file()}
     tracked |= {folder for path in tracked for folder in path.parents}
     folders = "etcd_coverage|tests|meta_tests|docs|patches|testdata|benchmarks|tools|usage"
     named = set(

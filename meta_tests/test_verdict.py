@@ -249,16 +249,8 @@ def test_clone_runs_in_odd_environments(environment: dict[str, str], tmp_path: P
 def test_cache_that_cannot_be_written_changes_no_verdict(tmp_path: Path) -> None:
     """As in a checkout that is read-only or of another owner."""
     write(tmp_path / "a.json", etcd(complete()))
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-v",
-        "-o",
-        "cache_dir=/dev/null/cache",
-        f"--testdata={tmp_path}",
-        *TESTS,
-    ]
+    command = [sys.executable, "-m", "pytest", "-v", "-o", "cache_dir=/dev/null/cache", f"--testdata={tmp_path}"]
+    command += map(str, TESTS)
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "PytestCacheWarning" in done.stdout

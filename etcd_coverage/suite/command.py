@@ -1,4 +1,7 @@
-"""``etcd-coverage DUMP_OR_FOLDER... [any option of pytest]``: pytest on this suite, in any folder, without a clone."""
+"""``etcd-coverage DUMP_OR_FOLDER... [any option of pytest]``: pytest on this suite, in any folder, without a clone.
+
+The module is also the plugin of such a run, and of its workers.
+"""
 
 from __future__ import annotations
 
@@ -12,21 +15,19 @@ from etcd_coverage.suite.entry_point import PACKAGE, PLUGIN
 # Neither a conftest nor the settings of the project around are part of this run: they may need plugins that the
 # environment of a command (uvx, pipx) has not, or have options of the same names. Options of the user come later, and
 # win.
-_OPTIONS = ("-p", PLUGIN, "--pyargs", "--noconftest", "-c", os.devnull, "--rootdir", ".")
+_OPTIONS = ("-p", PLUGIN, "-p", __name__, "--pyargs", "--noconftest", "-c", os.devnull, "--rootdir", ".")
 
 
-class _Arguments:
-    """Takes what pytest would take for paths of tests as the dumps to judge."""
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_configure(self, config: pytest.Config) -> None:
-        paths = [*(config.option.testdata or ()), *config.option.file_or_dir]
-        config.option.testdata = paths or ["testdata"]
-        config.option.file_or_dir = config.args = [PACKAGE]
-        config.args_source = pytest.Config.ArgsSource.ARGS
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Take what pytest would take for paths of tests as the dumps to judge."""
+    paths = [*(config.option.testdata or ()), *config.option.file_or_dir]
+    config.option.testdata = list(dict.fromkeys(paths)) or ["testdata"]
+    config.option.file_or_dir = config.args = [PACKAGE]
+    config.args_source = pytest.Config.ArgsSource.ARGS
 
 
 def main() -> int:
     """Judge what the command line names, ``testdata`` if it names nothing; return pytest's exit code."""
     # By its name here too, since pytest looks at paths before it loads the plugins of -p.
-    return pytest.main([*_OPTIONS, *sys.argv[1:]], plugins=[PLUGIN, _Arguments()])
+    return pytest.main([*_OPTIONS, *sys.argv[1:]], plugins=[PLUGIN])

@@ -54,11 +54,11 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "dump" not in metafunc.fixturenames:
+    if "etcd_dump" not in metafunc.fixturenames:
         return
     run = metafunc.config.stash[RUN]
     names, none, reason = list(run.sources), "no-dump", f"no dump in {run.place}: nothing was judged"
-    if "reference" in metafunc.fixturenames:
+    if "etcd_reference" in metafunc.fixturenames:
         names = run.subjects()
         if run.reference is None:
             none, reason = "no-reference", "no --reference: nothing was compared"
@@ -66,25 +66,26 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             reason = f"no dump in {run.place} but the reference {run.reference.name}: nothing was compared"
     nothing = pytest.param("", id=none, marks=pytest.mark.skip(reason=reason))
     params = [pytest.param(name, id=name) for name in names] or [nothing]
-    metafunc.parametrize("dump", params, indirect=True, scope="session")
+    metafunc.parametrize("etcd_dump", params, indirect=True, scope="session")
 
 
+# Fixtures bear long names, since a conftest of the project around would override those that it has too.
 @pytest.fixture(scope="session")
-def dump(request: pytest.FixtureRequest) -> tuple[str, Usage]:
+def etcd_dump(request: pytest.FixtureRequest) -> tuple[str, Usage]:
     """Return name and usage of each dump in turn, computed when its first test runs."""
     return request.param, request.config.stash[RUN].judge(request.param)
 
 
 @pytest.fixture(scope="session")
-def reference(request: pytest.FixtureRequest) -> Usage:
+def etcd_reference(request: pytest.FixtureRequest) -> Usage:
     """Return the usage that others are compared with."""
     return request.config.stash[RUN].reference_usage()
 
 
 @pytest.fixture
-def verdict(dump: tuple[str, Usage], request: pytest.FixtureRequest) -> Verdict:
+def etcd_verdict(etcd_dump: tuple[str, Usage], request: pytest.FixtureRequest) -> Verdict:
     """Return the verdict on the dump in turn."""
-    return Verdict(*dump, request)
+    return Verdict(*etcd_dump, request)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -9,5 +9,5 @@ if TYPE_CHECKING:
     from etcd_coverage.suite.verdict import Verdict
 
 
-def test_coverage(verdict: Verdict, reference: Usage) -> None:
-    verdict.expect_covered(reference)
+def test_coverage(etcd_verdict: Verdict, etcd_reference: Usage) -> None:
+    etcd_verdict.expect_covered(etcd_reference)

@@ -25,17 +25,23 @@ DEMANDED = [
 class TestInterfaceUse:
     """Each test fails once, with all that nobody expected."""
 
-    def test_only_expected_methods_were_called(self, verdict: Verdict) -> None:
-        verdict.expect_none([finding for finding in verdict.usage.findings if finding.id == UNEXPECTED_METHOD])
+    def test_only_expected_methods_were_called(self, etcd_verdict: Verdict) -> None:
+        etcd_verdict.expect_none(
+            [finding for finding in etcd_verdict.usage.findings if finding.id == UNEXPECTED_METHOD]
+        )
 
     @pytest.mark.parametrize("method", DEMANDED)
-    def test_method_usage(self, verdict: Verdict, method: GrpcMethod) -> None:
-        called = method.name in verdict.usage.calls
-        if not called and not can_call(method, verdict.kubernetes_version):
+    def test_method_usage(self, etcd_verdict: Verdict, method: GrpcMethod) -> None:
+        called = method.name in etcd_verdict.usage.calls
+        if not called and not can_call(method, etcd_verdict.kubernetes_version):
             pytest.skip(
-                f"{method.name} came with Kubernetes {method.since}, this dump is of {verdict.kubernetes_version}"
+                f"{method.name} came with Kubernetes {method.since}, this dump is of {etcd_verdict.kubernetes_version}"
             )
-        verdict.expect_none([finding for finding in verdict.usage.findings if finding.grpc_method == method.name])
+        etcd_verdict.expect_none(
+            [finding for finding in etcd_verdict.usage.findings if finding.grpc_method == method.name]
+        )
 
-    def test_lease_grant(self, verdict: Verdict) -> None:
-        verdict.expect_none([finding for finding in verdict.usage.findings if finding.grpc_method == LEASE_GRANT])
+    def test_lease_grant(self, etcd_verdict: Verdict) -> None:
+        etcd_verdict.expect_none(
+            [finding for finding in etcd_verdict.usage.findings if finding.grpc_method == LEASE_GRANT]
+        )
