@@ -111,7 +111,7 @@ ALONE = 3
 """How many spans a call has to itself: its own, the server's and the client's."""
 
 FEW = 16
-"""How many spans may be read again by another call: real ones have fewer above them, and to remember each costs more."""
+"""How many spans another call may read again: real calls have fewer above them, and to remember each costs more."""
 
 FIRST_CHECK = 64
 """After how many steps a walk is first asked whether it goes round; real ones take a tenth of that."""
