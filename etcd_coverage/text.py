@@ -51,6 +51,19 @@ def shorten(text: str, width: int) -> str:
     return text[: max(width - len(note), 0)] + note
 
 
+def shorten_middle(text: str, width: int) -> str:
+    """Return ``text`` cut to ``width`` characters, what is left out counted where it stood: "/regis...(90 more)...me".
+
+    Both ends stay, since keys that begin alike differ at their ends. ``width`` is at least that of the note.
+    """
+    if len(text) <= width:
+        return text
+    # The note has the digits of a number that depends on its own length: that of the whole text is never shorter.
+    room = width - len(f"...({len(text)} more)...")
+    head = (room + 1) // 2
+    return f"{text[:head]}...({len(text) - room} more)...{text[len(text) - (room - head) :]}"
+
+
 def counted(number: int, what: str) -> str:
     """Return the number with its noun, in the plural but for one: "1 call", "2 calls"."""
     return f"{number} {what}{'s' * (number != 1)}"

@@ -29,7 +29,7 @@ HOSTILE = {
     "nul\x00nul": "nul\\x00nul",
     "\u202egnp.exe": "\\u202egnp.exe",
     "two\nlines\r\n\n# heading": "two\\x0alines\\x0d\\x0a\\x0a# heading",
-    "k" * 10_000: "k" * 278 + "... (10000 characters)",
+    "k" * 10_000: "k" * 141 + "...(9718 more)..." + "k" * 141,
 }
 """Texts as a dump may hold them, and how a message shows them."""
 

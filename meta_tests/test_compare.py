@@ -15,7 +15,6 @@ from etcd_coverage.comparing.compare import (
     example_of,
     left_out,
     missing_shapes,
-    percent_text,
     shape_coverage,
     shape_text,
 )
@@ -50,7 +49,7 @@ def usage(*rows: Row) -> Usage:
     return Usage(calls={one.grpc_method: one.calls for one in rows}, rows=list(rows))
 
 
-def told(reference: Usage, subject: Usage) -> list[tuple[str, str, str, int, int, str]]:
+def compared(reference: Usage, subject: Usage) -> list[tuple[str, str, str, int, int, str]]:
     return [
         (one.call_pattern, one.key_pattern, ",".join(one.args), one.reference_calls, one.subject_calls, one.status)
         for one in compare(reference, subject).rows
@@ -70,7 +69,7 @@ def test_rows_are_missing_then_covered_then_new_the_heaviest_first() -> None:
         row(4, RANGE, "List", PODS, "rev"),
         row(4, RANGE, "Count", PODS),
     )
-    assert told(reference, subject) == [
+    assert compared(reference, subject) == [
         ("List", PODS, "rangeEnd", 7, 0, "missing"),
         ("List", PODS, "limit", 5, 0, "missing"),
         ("Get", POD, "limit", 1, 0, "missing"),
@@ -93,7 +92,7 @@ def test_shares_are_of_rows_and_shapes_and_of_the_calls_behind_them() -> None:
 def test_unknown_rows_are_new_in_a_subject_and_not_demanded_of_one() -> None:
     unknown = [row(2, RANGE, "", PODS), row(3, RANGE, "Get", "key")]
     both = usage(row(1), *unknown)
-    assert told(both, both) == [
+    assert compared(both, both) == [
         ("Get", POD, "", 1, 1, "covered"),
         ("Get", "key", "", 0, 3, "new"),
         ("", PODS, "", 0, 2, "new"),
@@ -105,31 +104,13 @@ def test_unknown_rows_are_new_in_a_subject_and_not_demanded_of_one() -> None:
 
 def test_row_of_a_method_that_the_tables_no_longer_have_can_be_missing() -> None:
     old = usage(row(1), row(2, "etcdserverpb.KV/Old", "Old", "anything"))
-    assert told(old, usage(row(1)))[-1] == ("Old", "anything", "", 2, 0, "missing")
+    assert compared(old, usage(row(1)))[-1] == ("Old", "anything", "", 2, 0, "missing")
 
 
 def test_nothing_covers_nothing() -> None:
     found = compare(Usage(), usage(row(1)))
     assert (found.shape_coverage.reference, found.shape_coverage.percent_of_calls, len(found.rows)) == (0, 0, 1)
     assert compare(usage(row(1)), Usage()).shape_coverage.percent_of_calls == 0
-
-
-@pytest.mark.parametrize(
-    ("percent", "text"),
-    [
-        (0.0, "0.00%"),
-        (100.0, "100.00%"),
-        (58, "58.00%"),
-        (100 * 29 / 50, "58.00%"),
-        (0.29, "0.29%"),
-        (200 / 3, "66.66%"),
-        (100 * 2936 / 2996, "97.99%"),
-        (99.9999999999, "99.99%"),
-        (0.00001, "0.01%"),
-    ],
-)
-def test_percentage_that_is_shown_was_reached(percent: float, text: str) -> None:
-    assert percent_text(percent) == text
 
 
 def test_example_is_of_the_same_row() -> None:
@@ -302,7 +283,7 @@ def test_saved_usage_of_the_project_is_the_dumps(path: Path) -> None:
     assert saved.load(path) == {name: judged}, "save it again, as docs/usage-format.md shows"
 
 
-def test_doubts_are_told_of_a_dump_that_may_have_lost_calls(real: dict[str, Usage]) -> None:
+def test_doubts_are_reported_of_a_dump_that_may_have_lost_calls(real: dict[str, Usage]) -> None:
     assert gates.doubts(["etcdserverpb.Watch/Watch", RANGE], real["robustness"]) == [
         "32 calls without parent",
         "18 Watch/Watch spans without call",

@@ -109,6 +109,23 @@ def test_full_share_is_not_rounded() -> None:
     assert failure.startswith("--min-coverage=100: 99.99% of")
 
 
+@pytest.mark.parametrize(
+    ("covered", "missing", "minimum", "shown"),
+    [
+        (979_996, 20_004, 98, "97.9996%"),
+        (2, 1, 66.67, "66.667%"),
+        (2, 1, 66.667, "66.6667%"),
+        (1, 1, 50.01, "50.00%"),
+        (1, 9_999_999, 0.001, "0.00001%"),
+        (999_999, 1, 99.9999999, "99.99%"),
+    ],
+)
+def test_share_below_the_minimum_reads_below_it(covered: int, missing: int, minimum: float, shown: str) -> None:
+    reference = usage(row(covered), row(missing, RANGE, "Get", PODS))
+    (failure,) = gates.hold("a.json", compare(reference, usage(row(1))), Gates(min_coverage=minimum)).failures
+    assert failure.partition(": ")[2].startswith(f"{shown} of the reference's calls are covered")
+
+
 @pytest.mark.parametrize(("text", "number"), [("0", 0), ("100", 100), ("97.5", 97.5)])
 def test_percentage(text: str, number: float) -> None:
     assert gates.percentage(text) == number
@@ -155,7 +172,7 @@ def test_known_gap_excuses_its_rows_from_fail_on_missing_alone() -> None:
     assert (names(outcome.missing_rows), names(outcome.excused)) == (MISSING[1:], MISSING[:1])
 
 
-def test_gap_that_matches_nothing_is_told_once_all_its_dumps_were_compared() -> None:
+def test_gap_that_matches_nothing_is_reported_once_all_its_dumps_were_compared() -> None:
     known = [
         gap("Get()", key_patterns=(PODS, "/registry/health")),
         gap("List(limit)"),

@@ -7,11 +7,14 @@ import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec import structs
 from selenium import webdriver
 from selenium.webdriver.common.keys import Keys
 
+from etcd_coverage.judging.usage import Usage
 from etcd_coverage.reports import html
-from meta_tests.reports import compared, hostile
+from meta_tests.builder import RANGE
+from meta_tests.reports import EXPECTED, compared, hostile, row_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -131,8 +134,8 @@ def page(browser: webdriver.Chrome, tmp_path: Path) -> Page:
     return Page(browser, tmp_path / "html.html", compared())
 
 
-ROWS = "#dump-1-rows-table"
-SIDE_BY_SIDE = "#dump-2-compared-table"
+ROWS = "#dump-2-rows-table"
+SIDE_BY_SIDE = "#dump-1-compared-table"
 
 
 def test_sorts_by_a_header_and_says_so(page: Page) -> None:
@@ -158,7 +161,7 @@ def test_two_rows_of_headers_sort_their_own_columns(page: Page) -> None:
 
 
 def test_filters_and_sorts_by_keyboard(page: Page) -> None:
-    form = "form[data-table=dump-1-rows-table]"
+    form = "form[data-table=dump-2-rows-table]"
     for _ in range(100):
         page.press(Keys.TAB)
         if page.script(f"return document.activeElement === document.querySelector('{form} input')"):
@@ -186,9 +189,9 @@ def test_filters_and_sorts_by_keyboard(page: Page) -> None:
 
 def test_filters_by_status(page: Page) -> None:
     # Keys, because Selenium's Select fires other events than a user's choice does.
-    page.find("form[data-table=dump-2-compared-table] [data-field=status]").send_keys("missing")
+    page.find("form[data-table=dump-1-compared-table] [data-field=status]").send_keys("missing")
     assert page.column(SIDE_BY_SIDE, 0) == ["missing"] * 3
-    page.find("form[data-table=dump-2-compared-table] [data-field=method]").send_keys("KV/T")
+    page.find("form[data-table=dump-1-compared-table] [data-field=method]").send_keys("KV/T")
     assert page.column(SIDE_BY_SIDE, 2) == ["OptimisticPut"]
 
 
@@ -196,6 +199,8 @@ def test_filters_by_status(page: Page) -> None:
 def test_asks_for_nothing_and_complains_of_nothing(browser: webdriver.Chrome, tmp_path: Path, shown: Any) -> None:
     page = Page(browser, tmp_path / "html.html", shown())
     for button in browser.find_elements("css selector", "th > button"):
+        # Selenium would scroll a button of a wide table into view by a fraction of a pixel alone.
+        page.script("arguments[0].scrollIntoView({block: 'center', inline: 'center'})", button)
         button.click()
     assert page.console() == []
     assert [url for url in page.requests() if url not in (page.url, "data:,")] == []
@@ -253,3 +258,58 @@ def test_without_script_it_is_complete_and_has_no_dead_controls(browser: webdriv
     assert page.script("return document.querySelectorAll('th > button').length") == 0
     assert page.script("return document.querySelector('form.filters').checkVisibility()") is False
     assert page.column(ROWS, 5) == ["12", "1,500", "30", "1"]
+
+
+LONGEST = "/registry/{api-group}/{resource}/{namespace}/{name}"
+
+
+def narrow_and_wide() -> Report:
+    """Return the compared usages with a row of the longest key pattern."""
+    made = compared()
+    usages = dict(made.usages)
+    usages["expected.json"] = Usage(
+        calls=EXPECTED.calls,
+        rows=[*EXPECTED.rows, row_of(RANGE, "Get", LONGEST, *(f"argument{n}" for n in range(9)))],
+        quality=EXPECTED.quality,
+    )
+    return structs.replace(made, usages=usages)
+
+
+def test_verdicts_can_be_read_on_a_phone(browser: webdriver.Chrome, tmp_path: Path) -> None:
+    page = Page(browser, tmp_path / "html.html", narrow_and_wide())
+    page.screen(400)
+    right, box = page.script(
+        "const table = document.querySelector('table[aria-labelledby=overview]');"
+        "return [Math.max(...Array.from(table.querySelectorAll('.verdict'), (e) => e.getBoundingClientRect().right)),"
+        " table.parentElement.getBoundingClientRect().right]"
+    )
+    assert 0 < right < box <= 400
+    messages = page.script(
+        "return Array.from(document.querySelectorAll('th.text'), (e) => e.getBoundingClientRect().right)"
+    )
+    assert len(messages) == 2
+    assert max(messages) <= 400
+
+
+def test_longest_key_pattern_is_one_line_where_there_is_room(browser: webdriver.Chrome, tmp_path: Path) -> None:
+    page = Page(browser, tmp_path / "html.html", narrow_and_wide())
+    page.screen(1400)
+    lines = page.script(
+        f"return Array.from(document.querySelectorAll('{ROWS} tbody th.key'), (e) => {{"
+        " const range = document.createRange(); range.selectNodeContents(e);"
+        " return [e.textContent.trim(), new Set(Array.from(range.getClientRects(), (r) => r.top)).size]; })"
+    )
+    assert dict(lines)[LONGEST] == 1
+    assert {number for _, number in lines} == {1}
+    inside, outside = page.script(
+        f"const box = document.querySelector('{ROWS}').parentElement; return [box.scrollWidth, box.clientWidth]"
+    )
+    assert inside == outside
+
+
+def test_bars_are_as_long_as_the_number_that_they_stand_by(page: Page) -> None:
+    lines = page.script(
+        "return Array.from(document.querySelectorAll('.tile:not(.small) dd'), (e) => "
+        "[e.querySelector('strong').textContent, e.querySelector('rect').getAttribute('width')])"
+    )
+    assert lines == [["1 of 4", "25.00%"], ["97.21%", "97.21%"]] * 2

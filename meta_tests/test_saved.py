@@ -249,15 +249,6 @@ def test_saved_usage_stays_whole_if_it_cannot_be_written(
     assert [part for part in tmp_path.iterdir() if part.suffix == ".part"] == []
 
 
-def test_accepting_command_keeps_the_name_or_takes_a_file_beside(tmp_path: Path, usages: dict[str, Usage]) -> None:
-    path = tmp_path / "usage.json"
-    saved.update(path, {"a.json": usages["a.json"]})
-    assert saved.accept_command("a.json", Source(path), ["judge", "a b"]) == f"judge 'a b' --usage-json={path}"
-    assert saved.accept_command("b c.json.gz", Source(path), ["judge", "--x"]) == (
-        f"judge --x '--usage-json={tmp_path}/b c.json', then compare with --reference='{tmp_path}/b c.json'"
-    )
-
-
 def test_packed_usage_is_the_same_each_time(tmp_path: Path, usages: dict[str, Usage]) -> None:
     for name in ("a.gz", "b.gz"):
         saved.update(tmp_path / name, usages)

@@ -542,7 +542,7 @@ def test_reports_hold_the_comparison_with_its_gates_and_doubts(run: Run, tmp_pat
     assert result.ret == 1
     text = (tmp_path / "a.md").read_text()
     for line in (
-        "Gate failed: `--fail-on-missing: 1 row (1 calls) of the reference not seen`",
+        "Gate failed: `--fail-on-missing: 1 row (1 call) of the reference not seen`",
         "- rows covered: 4 of 5, 80.00% of the reference's calls",
         "Note: `what is missing may be not recorded rather than not called: 1 KV/Txn spans without call`",
     ):

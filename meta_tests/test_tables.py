@@ -5,13 +5,9 @@ from __future__ import annotations
 from etcd_coverage.comparing.compare import compare
 from etcd_coverage.comparing.gates import Gates, hold
 from etcd_coverage.judging.usage import Example, Finding, Lease, Quality, Row, Usage
-from etcd_coverage.reference import GRPC_METHODS
 from etcd_coverage.reports import comparison, terminal, view
 from etcd_coverage.text import escape, percent
 from meta_tests.builder import COMPACT, RANGE, TXN
-
-COMPACT_METHOD = next(method for method in GRPC_METHODS if method.name == COMPACT)
-RANGE_METHOD = next(method for method in GRPC_METHODS if method.name == RANGE)
 
 
 def row(method: str = RANGE, call_pattern: str = "Get", key: str = "/registry/{resource}", **more: object) -> Row:
@@ -20,9 +16,14 @@ def row(method: str = RANGE, call_pattern: str = "Get", key: str = "/registry/{r
     return Row(grpc_method=method, call_pattern=call_pattern, key_pattern=key, **fields)  # type: ignore[arg-type]
 
 
+def method_text(usage: Usage, width: int | None = None) -> str:
+    (table,) = view.method_tables(usage)
+    return terminal.method_text(table, width)
+
+
 def test_calls_table_is_sorted_by_calls_then_name() -> None:
     usage = Usage(calls={"etcdserverpb.B": 1, "etcdserverpb.C": 7, "etcdserverpb.A": 1})
-    assert terminal.calls_table(usage) == (
+    assert terminal.calls_text(view.calls_table(usage)) == (
         "method            calls    percent\n"
         "--------------  -------  ---------\n"
         "etcdserverpb.C        7     77.78%\n"
@@ -38,7 +39,7 @@ def test_method_table() -> None:
         row(COMPACT, "Compact", "", args=("rev",), calls=3, contract_calls=1),
         row(COMPACT, "Compact", "", args=("rev", "physical"), calls=1, contract_calls=1),
     ]
-    assert terminal.method_table(Usage(rows=rows), COMPACT_METHOD) == (
+    assert method_text(Usage(rows=rows)) == (
         "method    pattern      rev    physical    contract    calls    percent\n"
         "--------  ---------  -----  ----------  ----------  -------  ---------\n"
         "Compact                  X                  33.33%        3     75.00%\n"
@@ -53,7 +54,7 @@ def test_leases_table() -> None:
         Lease(key_pattern="/registry/events/{namespace}/{name}", uses=5, ttl_seconds=7260, calls=2),
         Lease(key_pattern="/registry/masterleases/{name}", uses=1, ttl_seconds=15, calls=1),
     ]
-    assert terminal.leases_table(Usage(leases=leases)) == (
+    assert dict(terminal.tables(Usage(leases=leases)))["leases"] == (
         "pattern                                avg uses    avg ttl    calls    percent\n"
         "-----------------------------------  ----------  ---------  -------  ---------\n"
         "/registry/events/{namespace}/{name}         2.5     3630.0        2     66.67%\n"
@@ -65,7 +66,7 @@ def test_leases_table() -> None:
 
 def test_nothing_has_no_table_but_calls() -> None:
     assert [title for title, _ in terminal.tables(Usage())] == ["calls"]
-    assert terminal.calls_table(Usage()).splitlines()[-1].split() == ["total", "0", "0.00%"]
+    assert terminal.calls_text(view.calls_table(Usage())).splitlines()[-1].split() == ["total", "0", "0.00%"]
 
 
 def test_keys_that_differ_by_a_space_look_different() -> None:
@@ -73,7 +74,7 @@ def test_keys_that_differ_by_a_space_look_different() -> None:
 
 
 def test_long_method_is_cut() -> None:
-    table = terminal.calls_table(Usage(calls={"etcdserverpb." + "x" * 3000: 1}))
+    table = terminal.calls_text(view.calls_table(Usage(calls={"etcdserverpb." + "x" * 3000: 1})))
     assert max(map(len, table.splitlines())) < 150
 
 
@@ -120,31 +121,16 @@ def test_many_keys_called_in_an_unknown_way_are_one_line() -> None:
     )
 
 
-def test_verdicts_that_fail_stand_last() -> None:
-    bad = Usage(
-        findings=[
-            Finding(id="unexpected-method", grpc_method="etcdserverpb.KV/Put", message="a", count=9),
-            Finding(id="new-key-pattern", grpc_method=RANGE, message="b", count=3),
-        ]
-    )
-    usages = {"a.json": bad, "b.json": Usage(calls={RANGE: 1}), "c.json": Usage(error="is empty")}
-    assert terminal.verdict_lines({"a.json": "2 findings", "b.json": "", "c.json": "not judged"}, usages) == [
-        "PASS b.json: 1 call",
-        "FAIL a.json: 2 findings in 2 tests: KV/Put, KV/Range",
-        "FAIL c.json: not judged",
-    ]
-
-
 def test_nul_in_a_known_key_is_escaped() -> None:
-    table = terminal.method_table(Usage(rows=[row(key="nul\0key")]), RANGE_METHOD)
+    table = method_text(Usage(rows=[row(key="nul\0key")]))
     assert "nul\\x00key" in table
     assert "\0" not in table
 
 
 def test_number_like_and_long_text_stays_as_it_is() -> None:
-    table = terminal.method_table(Usage(rows=[row(key="1e5"), row(key="k" * 10_000)]), RANGE_METHOD)
+    table = method_text(Usage(rows=[row(key="1e5"), row(key="k" * 10_000)]))
     assert " 1e5 " in table
-    assert "... (10000 characters)" in table
+    assert f"  {'k' * 41}...(9918 more)...{'k' * 41}  " in table
     assert max(map(len, table.splitlines())) < 250
 
 
@@ -153,7 +139,7 @@ def test_twenty_unknown_keys_are_shown_and_the_rest_is_counted() -> None:
     usage = Usage(
         rows=[row(key="/registry/{api-group}/{resource}/{namespace}/{name}"), *unknown, row(key="compact_rev_key")]
     )
-    _, _, *lines, _, footer = terminal.method_table(usage, RANGE_METHOD).splitlines()
+    _, _, *lines, _, footer = method_text(usage).splitlines()
     shown = [line.split()[1] for line in lines]
     assert shown[:21] == ["/registry/{api-group}/{resource}/{namespace}/{name}", *(f"key{n:02}" for n in range(20))]
     assert shown[21] == "compact_rev_key"
@@ -171,7 +157,7 @@ def test_quality_line() -> None:
     assert view.quality_line(quality) == f"{line} (2 failed)"
 
 
-def test_failure_tells_all_findings_with_examples_and_what_to_do() -> None:
+def test_failure_reports_all_findings_with_examples_and_what_to_do() -> None:
     example = Example("a b/c", "0c")
     findings = [
         Finding(
@@ -226,8 +212,8 @@ def test_comparison_tables_and_summary() -> None:
     ]
     assert of_compact.splitlines()[-1].split() == ["total", "2", "100.00%", "0", "0.00%", "0", "of", "1", "covered"]
     assert comparison.comparison_summary(compared, reference, subject) == [
-        "call shapes covered: 1 of 3, 21.42% of the reference's calls",
-        "rows covered: 1 of 3, 21.42% of the reference's calls",
+        "call shapes covered: 1 of 3, 21.43% of the reference's calls",
+        "rows covered: 1 of 3, 21.43% of the reference's calls",
         "note: 1 row of the reference (1 call) without a call pattern or with an unknown key: left out",
         "note: Lease/LeaseGrant, compared by its calls alone: 2 in the reference, 0 in the subject",
         "note: Maintenance/Status, compared by its calls alone: 0 in the reference, 1 in the subject",
@@ -252,3 +238,20 @@ def test_gates_text_without_examples() -> None:
         "        3 calls, 37.50% of all, no example saved",
         "may be not recorded rather than not called: 2 calls without parent",
     ]
+
+
+def test_failed_calls_have_a_column_where_there_are_some() -> None:
+    """Of unknown keys that are too many, those that failed are added up too."""
+    rows = [
+        row(calls=5, failed=2),
+        *(row(key=f"k{number:02}", calls=1, known_key=False, failed=1) for number in range(22)),
+    ]
+    usage = Usage(rows=[*rows, row(COMPACT, "Compact", "", calls=3, failed=0)])
+    of_range, of_compact = (table for title, table in terminal.tables(usage) if title != "calls")
+    header, _, first, *_, left_out, _, footer = of_range.splitlines()
+    assert header.split()[-3:] == ["calls", "percent", "failed"]
+    assert (first.split()[-1], left_out.split()[-1], footer.split()[-1]) == ("2", "2", "24")
+    assert "failed" not in of_compact
+    assert of_range.splitlines()[3].split()[-1] == "1"
+    narrow = dict(terminal.tables(usage, 80))[RANGE].splitlines()
+    assert narrow[0].split() == ["call", "contract", "calls", "percent", "failed"]

@@ -4,5 +4,6 @@
 - `known_gaps`: rows that a subject is known to lack
 - `unseen`: reference x usages -> what was never seen
 - `gates`: comparison x what is demanded of it -> what fails
+- `advise`: what to do where the change that fails a gate is wanted
 - `saved`: usages as files: recognised, loaded, brought up to date
 """

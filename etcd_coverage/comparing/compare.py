@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -56,7 +55,7 @@ class Coverage(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How many of the reference's rows or call shapes are covered, and of how many of its calls.
 
     ``percent_of_calls`` is 100 x ``covered_calls`` / ``reference_calls``, 0 where the reference has none, and not
-    rounded; see `percent_text`.
+    rounded; `etcd_coverage.text.percent` of the two numbers is how it is shown.
     """
 
     covered: Count
@@ -100,8 +99,14 @@ def compare(reference: Usage, subject: Usage) -> Comparison:
     )
 
 
+def is_same_dump(reference: Usage, subject: Usage) -> bool:
+    """Return whether both are usages of one dump: their rows have the same examples."""
+    examples = [{row.example for row in usage.rows if row.example is not None} for usage in (reference, subject)]
+    return examples[0] == examples[1] != set()
+
+
 def is_known(row: Row) -> bool:
-    """Tell whether the row has a call pattern and a known key pattern, so that it can be demanded of others."""
+    """Return whether the row has a call pattern and a known key pattern, so that it can be demanded of others."""
     return bool(row.call_pattern) and row.known_key
 
 
@@ -140,18 +145,6 @@ def example_of(row: ComparedRow, usage: Usage) -> Example | None:
     """Return the ids of a call of the row in the usage; None if it has none, or if it was not saved."""
     key = (row.grpc_method, row.call_pattern, row.key_pattern, row.args, row.known_key)
     return next((of_usage.example for of_usage in usage.rows if _key(of_usage) == key), None)
-
-
-def percent_text(percent: float) -> str:
-    """Return the percentage with two decimals, cut and not rounded: what is shown was reached.
-
-    100.00% is all of it, 0.00% nothing.
-    """
-    if percent in (0, 100):
-        return f"{percent:.2f}%"
-    # Rounded to more digits first, since 0.29 * 100 is a little less than 29.
-    cut = math.floor(round(percent * 100, 6)) / 100
-    return f"{min(max(cut, 0.01), 99.99):.2f}%"
 
 
 def _coverage(covered: int, reference: int, covered_calls: int, reference_calls: int) -> Coverage:

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from etcd_coverage.comparing import compare
-from etcd_coverage.comparing.compare import MISSING, NEW, ComparedRow, Shape
+from etcd_coverage.comparing.compare import MISSING, NEW, ComparedRow, Coverage, Shape
 from etcd_coverage.judging.usage import TRACE_LIMITS
 from etcd_coverage.reference import GRPC_METHODS, GRPC_PREFIX, short_name
-from etcd_coverage.text import escape
+from etcd_coverage.text import counted, escape, percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from etcd_coverage.comparing.compare import Comparison, Coverage
+    from etcd_coverage.comparing.compare import Comparison
     from etcd_coverage.comparing.known_gaps import KnownGap
     from etcd_coverage.judging.usage import Usage
 
@@ -46,10 +46,11 @@ class Outcome(Struct, frozen=True, kw_only=True):
 
     ``failures`` has a line for each gate that fails. What it failed for is listed in ``missing_rows``,
     ``missing_shapes`` and ``new_rows``, the heaviest first. ``excused`` are missing rows of known gaps, ``left_out``
-    those that were seen too seldom.
+    those that were seen too seldom. ``below`` has the coverage that is too low, by the name of the option.
     """
 
     failures: list[str] = []
+    below: dict[str, Coverage] = {}
     missing_rows: list[ComparedRow] = []
     missing_shapes: dict[Shape, int] = {}
     new_rows: list[ComparedRow] = []
@@ -68,37 +69,41 @@ def hold(subject: str, comparison: Comparison, gates: Gates, gaps: Sequence[Know
     """Hold the comparison of the subject of that name to the gates: return what fails, and what is excused."""
     rows = [row for row in comparison.rows if not gates.methods or row.grpc_method in gates.methods]
     seldom = [row for row in rows if _calls(row) < gates.min_calls]
-    counted = [row for row in rows if _calls(row) >= gates.min_calls]
-    demanded = [row for row in counted if row.status != NEW]
+    judged = [row for row in rows if _calls(row) >= gates.min_calls]
+    demanded = [row for row in judged if row.status != NEW]
     missing = _heaviest_first(row for row in demanded if row.status == MISSING)
     excused: list[ComparedRow] = []
     unexcused: list[ComparedRow] = []
     for row in missing:
         (excused if any(gap.covers(row, subject) for gap in gaps) else unexcused).append(row)
-    new = _heaviest_first(row for row in counted if row.status == NEW)
+    new = _heaviest_first(row for row in judged if row.status == NEW)
 
     failures = []
     listed = []
     shapes: dict[Shape, int] = {}
-    if gates.min_coverage is not None and (text := _below(compare.row_coverage(demanded), gates.min_coverage, "rows")):
+    below = {}
+    rows_covered, shapes_covered = compare.row_coverage(demanded), compare.shape_coverage(demanded, rows)
+    if gates.min_coverage is not None and (text := _below(rows_covered, gates.min_coverage, "rows")):
         failures.append(f"--min-coverage={gates.min_coverage:g}: {text}")
+        below["--min-coverage"] = rows_covered
         listed = missing
-    if gates.min_shape_coverage is not None:
-        coverage = compare.shape_coverage(demanded, rows)
-        if text := _below(coverage, gates.min_shape_coverage, "call shapes"):
-            failures.append(f"--min-shape-coverage={gates.min_shape_coverage:g}: {text}")
-            shapes = compare.missing_shapes(demanded, rows)
+    minimum = gates.min_shape_coverage
+    if minimum is not None and (text := _below(shapes_covered, minimum, "call shapes")):
+        failures.append(f"--min-shape-coverage={minimum:g}: {text}")
+        below["--min-shape-coverage"] = shapes_covered
+        shapes = compare.missing_shapes(demanded, rows)
     if gates.fail_on_missing and not demanded:
         failures.append(f"--fail-on-missing: the reference has {_NOTHING}")
     if gates.fail_on_missing and unexcused:
         failures.append(f"--fail-on-missing: {_count(unexcused)} of the reference not seen")
         listed = listed or unexcused
-    if gates.fail_on_new and all(row.status == MISSING for row in counted):
+    if gates.fail_on_new and all(row.status == MISSING for row in judged):
         failures.append(f"--fail-on-new: {escape(subject)} has {_NOTHING}")
     if gates.fail_on_new and new:
         failures.append(f"--fail-on-new: {_count(new)} that the reference does not have")
     return Outcome(
         failures=failures,
+        below=below,
         missing_rows=listed,
         missing_shapes=shapes,
         new_rows=new if gates.fail_on_new else [],
@@ -160,15 +165,26 @@ def _below(coverage: Coverage, demanded: float, what: str) -> str:
     if coverage.percent_of_calls >= demanded:
         return ""
     return (
-        f"{compare.percent_text(coverage.percent_of_calls)} of the reference's calls are covered "
+        f"{_shown_below(coverage, demanded)} of the reference's calls are covered "
         f"({coverage.covered} of {coverage.reference} {what}, "
         f"{coverage.covered_calls} of {coverage.reference_calls} calls)"
     )
 
 
+def _shown_below(coverage: Coverage, demanded: float) -> str:
+    """Return the percentage that is below what is demanded, with as many digits as it takes to read that it is."""
+    shown = percent(coverage.covered_calls, coverage.reference_calls)
+    digits = 2
+    # Nor does it read as nothing, if it is not.
+    while float(shown.rstrip("%")) >= demanded or (coverage.covered_calls and not float(shown.rstrip("%"))):
+        digits += 1
+        shown = f"{coverage.percent_of_calls:.{digits}f}%"
+    return shown
+
+
 def _count(rows: Sequence[ComparedRow]) -> str:
     calls = sum(row.reference_calls or row.subject_calls for row in rows)
-    return f"{len(rows)} row{'s' * (len(rows) != 1)} ({calls} calls)"
+    return f"{counted(len(rows), 'row')} ({counted(calls, 'call')})"
 
 
 def _heaviest_first(rows: Iterable[ComparedRow]) -> list[ComparedRow]:

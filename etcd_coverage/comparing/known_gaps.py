@@ -37,7 +37,7 @@ class KnownGap(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     subject: str | tuple[str, ...] = "*"
 
     def covers(self, row: ComparedRow, subject: str) -> bool:
-        """Tell whether the row is one of the gap's, where ``subject`` lacks it."""
+        """Return whether the row is one of the gap's, where ``subject`` lacks it."""
         return (
             row.status == MISSING
             and short_name(row.grpc_method) == self.method
@@ -47,7 +47,7 @@ class KnownGap(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         )
 
     def is_about(self, subject: str) -> bool:
-        """Tell whether the dump's name fits."""
+        """Return whether the dump's name fits."""
         patterns = (self.subject,) if isinstance(self.subject, str) else self.subject
         return any(fnmatch.fnmatchcase(subject, pattern) for pattern in patterns)
 

@@ -1,16 +1,16 @@
-"""Usages as files: told from dumps, loaded, brought up to date; see docs/usage-format.md."""
+"""Usages as files: recognised, loaded, brought up to date; see docs/usage-format.md."""
 
 from __future__ import annotations
 
 import codecs
 import gzip
 import re
-import shlex
 import zlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
+import msgspec.structs
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from etcd_coverage.atomic import write_atomically
@@ -21,16 +21,17 @@ from etcd_coverage.judging.classify import with_known_keys
 from etcd_coverage.judging.judge import judge
 from etcd_coverage.judging.origin_counts import MOST_SAVED, with_heaviest_origins
 from etcd_coverage.judging.usage import Quality, Usage
-from etcd_coverage.text import escape, shorten
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from etcd_coverage.text import escape, shorten, shorten_middle
 
 FORMAT = 1
 """Version of the JSON format."""
 
 SEPARATOR = "::"
 """Between a file and the name of a usage in it, as pytest writes a file and a test in it."""
+
+
+MESSAGE_WIDTH = 300
+"""How many characters of a finding's message are saved and shown; the rows hold keys as they are."""
 
 
 class Source(Struct, frozen=True):
@@ -215,22 +216,6 @@ def _texts(value: Any) -> list[str]:
     return []
 
 
-def accept_command(subject: str, reference: Source, command: Sequence[str]) -> str:
-    """Return the command that saves the subject's usage as the new reference.
-
-    That is the reference's own file if a usage of that name was saved there. Beside one of another name both would
-    stay, so it gets a file of its own. ``command`` judges the subject alone.
-    """
-    path = reference.path
-    own = is_saved(path) and subject in _load_named(path)
-    if not own:
-        folder = path.parent if is_saved(path) else Path("usage")
-        stem = re.sub(r"(\.json)?(\.gz)?$", "", subject.rpartition(SEPARATOR)[2])
-        path = (folder if folder.is_dir() else Path()) / f"{stem}.json"
-    saving = shlex.join([*command, f"--usage-json={path}"])
-    return saving if own else f"{saving}, then compare with --reference={shlex.quote(str(path))}"
-
-
 class Saved(Struct, frozen=True, kw_only=True):
     """What became of a file: names of the usages that were written, and of those that stay as they were."""
 
@@ -269,11 +254,11 @@ def update(
     """Write the usages that were judged to the file, and leave all others that it holds as they are.
 
     Of each row and finding the heaviest ``origins`` and e2e tests are saved, and a sum of the rest; None for all. A
-    usage that is there stays also if its dump could not be judged now. With a reference, the file tells how each of
+    usage that is there stays also if its dump could not be judged now. With a reference, the file says how each of
     its usages compares with it. The file is replaced at once, never half written.
     """
     earlier = load(path) if _is_used(path) else {}
-    written = {name: one for name, one in judged.items() if one.error is None or name not in earlier}
+    written = {name: _limited(one) for name, one in judged.items() if one.error is None or name not in earlier}
     written = {name: with_heaviest_origins(one, origins) for name, one in written.items()}
     usages = dict(sorted((earlier | written).items()))
     against: Against | UnsetType = UNSET
@@ -286,6 +271,14 @@ def update(
         against = Against(reference=reference.name, subjects=subjects)
     write_atomically(path, _encoded(path.resolve(), _File(format=FORMAT, dumps=usages, comparison=against)))
     return Saved(written=sorted(written), kept=[name for name in usages if name not in written])
+
+
+def _limited(usage: Usage) -> Usage:
+    findings = [
+        msgspec.structs.replace(finding, message=shorten_middle(finding.message, MESSAGE_WIDTH))
+        for finding in usage.findings
+    ]
+    return msgspec.structs.replace(usage, findings=findings)
 
 
 def _is_used(path: Path) -> bool:

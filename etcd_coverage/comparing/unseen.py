@@ -22,7 +22,10 @@ def unseen(usages: Iterable[Usage]) -> Iterator[str]:
     rows = [row for usage in usages for row in usage.rows]
     patterns = {(row.grpc_method, row.call_pattern) for row in rows}
     args = {(row.grpc_method, arg) for row in rows for arg in row.args}
-    keys = {row.key_pattern for row in rows} | {lease.key_pattern for usage in usages for lease in usage.leases}
+    # An unknown key may look like a key pattern.
+    keys = {row.key_pattern for row in rows if row.known_key} | {
+        lease.key_pattern for usage in usages for lease in usage.leases
+    }
     for method in GRPC_METHODS:
         name = short_name(method.name)
         if method.name not in calls:

@@ -1,11 +1,14 @@
 """Usages and comparisons -> text.
 
-- `figures`: how much is shown, texts of bounded length, links to traces
+- `figures`: shares, how much is shown, texts of bounded length, links to traces
+- `view`: what reports are about: every number, sum, share and order of a usage that they show
+- `comparison_view`: those of a comparison
+- `heat`: calls by key pattern and call shape
 - `finding_details`: who made the calls of a finding, how to see its example, the row that would expect it
 - `grouped_findings`: alike findings made one line
+- `layout`: tables as text, as wide as the terminal
 - `terminal`: a usage's tables and messages for the terminal
 - `comparison`: those of a comparison and its gates
-- `view`: what reports are about, and the values that several of them show
 - `html`, `markdown`, `junit`: a report as one page, as GitHub's Markdown, as properties of JUnit XML
 - `write`: reports as files, whole or not at all
 """

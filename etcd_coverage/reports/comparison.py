@@ -5,40 +5,48 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from etcd_coverage.comparing import compare
-from etcd_coverage.comparing.compare import COVERED, NEW, ComparedRow, shape_text
+from etcd_coverage.comparing.compare import NEW, ComparedRow, shape_text
 from etcd_coverage.comparing.gates import doubts
 from etcd_coverage.reference import GRPC_METHODS, short_name
-from etcd_coverage.reports.figures import MOST_SHOWN, key_text, trace_of
-from etcd_coverage.reports.terminal import laid_out, place
-from etcd_coverage.reports.view import split_rows
-from etcd_coverage.text import counted, percent
+from etcd_coverage.reports.comparison_view import compared_tables, coverage_text
+from etcd_coverage.reports.figures import MOST_SHOWN, Share, key_text, trace_of
+from etcd_coverage.reports.layout import TextTable, fitted
+from etcd_coverage.reports.terminal import call_text, key_pattern_text, place
+from etcd_coverage.reports.view import calls_of
+from etcd_coverage.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from etcd_coverage.comparing.compare import Comparison, Coverage
+    from etcd_coverage.comparing.compare import Comparison
     from etcd_coverage.comparing.gates import Gates, Outcome
     from etcd_coverage.judging.usage import Usage
+    from etcd_coverage.reports.comparison_view import ComparedTable
 
 
-def comparison_tables(comparison: Comparison) -> Iterator[tuple[str, str]]:
-    """Yield the name of each gRPC method that either usage has rows of, and its table."""
-    for method in dict.fromkeys(row.grpc_method for row in comparison.rows):
-        yield method, _comparison_table([row for row in comparison.rows if row.grpc_method == method])
+def comparison_tables(comparison: Comparison, width: int | None = None) -> Iterator[tuple[str, str]]:
+    """Yield the name of each gRPC method that either usage has rows of, and its table.
+
+    ``width`` is that of the terminal in characters; None for tables as wide as their texts are.
+    """
+    for table in compared_tables(comparison):
+        yield key_text(table.grpc_method), _table(table, width)
 
 
 def comparison_summary(comparison: Comparison, reference: Usage, subject: Usage) -> list[str]:
     """Return the shares that are covered, and what the comparison leaves out, a line each."""
     return [
-        f"call shapes covered: {share_text(comparison.shape_coverage)}",
-        f"rows covered: {share_text(comparison.row_coverage)}",
+        f"call shapes covered: {coverage_text(comparison.shape_coverage)}",
+        f"rows covered: {coverage_text(comparison.row_coverage)}",
         *(f"note: {note}" for note in comparison_notes(reference, subject)),
     ]
 
 
 def comparison_notes(reference: Usage, subject: Usage) -> list[str]:
-    """Return what a comparison leaves out, a line each."""
+    """Return what a comparison leaves out and what makes it say little, a line each."""
     lines = []
+    if compare.is_same_dump(reference, subject):
+        lines.append("both are usages of the same dump: the comparison shows no change of Kubernetes or etcd")
     if rows := compare.left_out(reference):
         calls = sum(row.calls for row in rows)
         lines.append(
@@ -60,7 +68,7 @@ def gates_text(outcome: Outcome, gates: Gates, reference: Usage, subject: Usage,
     if outcome.missing_shapes:
         lines.append("missing call shapes, the heaviest first:")
     for shape, calls in outcome.missing_shapes.items():
-        lines.append(f"    {short_name(shape[0])} {shape_text(shape)}: {counted(calls, 'call')}")
+        lines.append(f"    {key_text(short_name(shape[0]))} {key_text(shape_text(shape))}: {counted(calls, 'call')}")
     lines += _listed("missing rows, the heaviest first:", outcome.missing_rows, reference, jaeger_url)
     lines += _listed("new rows, the heaviest first:", outcome.new_rows, subject, jaeger_url)
     lost = [row.grpc_method for row in outcome.missing_rows] + [shape[0] for shape in outcome.missing_shapes]
@@ -89,54 +97,60 @@ def _listed(title: str, rows: Sequence[ComparedRow], usage: Usage, jaeger_url: s
     lines = [title] if rows else []
     total = sum(row.calls for row in usage.rows)
     for row in rows[:MOST_SHOWN]:
-        calls = row.reference_calls or row.subject_calls
-        pattern = f" {key_text(row.key_pattern)}" if row.key_pattern else ""
+        share = Share(calls_of(row), total)
+        pattern = f" {key_pattern_text(row.key_pattern, known=row.known_key)}" if row.key_pattern else ""
         trace = trace_of(compare.example_of(row, usage), jaeger_url)
         shown_at = f", for example {place(trace)}" if trace else ", no example saved"
-        lines.append(f"    {short_name(row.grpc_method)} {shape_text(row.shape)}{pattern}")
-        lines.append(f"        {counted(calls, 'call')}, {percent(calls, total)} of all{shown_at}")
+        lines.append(f"    {key_text(short_name(row.grpc_method))} {key_text(shape_text(row.shape))}{pattern}")
+        lines.append(f"        {counted(share.calls, 'call')}, {share.percent} of all{shown_at}")
     if rest := rows[MOST_SHOWN:]:
-        calls = sum(row.reference_calls or row.subject_calls for row in rest)
+        calls = sum(map(calls_of, rest))
         lines.append(f"    ... and {counted(len(rest), 'more row')} ({counted(calls, 'call')})")
     return lines
 
 
-def _comparison_table(rows: Sequence[ComparedRow]) -> str:
-    in_reference = sum(row.reference_calls for row in rows)
-    in_subject = sum(row.subject_calls for row in rows)
-    lines, left_out = split_rows(rows)
-    body = [
+def _table(table: ComparedTable, width: int | None) -> str:
+    numbers = [
         [
-            row.call_pattern,
-            key_text(row.key_pattern),
-            ",".join(row.args),
-            str(row.reference_calls),
-            percent(row.reference_calls, in_reference),
-            str(row.subject_calls),
-            percent(row.subject_calls, in_subject),
-            row.status,
+            str(line.reference.calls),
+            line.reference.percent,
+            str(line.subject.calls),
+            line.subject.percent,
+            line.row.status,
         ]
-        for row in lines
+        for line in table.lines
     ]
-    if left_out:
-        calls = sum(row.subject_calls for row in left_out)
-        more = f"... and {len(left_out)} more unknown keys"
-        body.append(["", more, "", "0", percent(0, in_reference), str(calls), percent(calls, in_subject), NEW])
-    demanded = [row for row in rows if row.status != NEW]
-    covered = sum(row.status == COVERED for row in demanded)
-    footer = [
-        "total", "", "",
-        str(in_reference), percent(in_reference, in_reference),
-        str(in_subject), percent(in_subject, in_subject),
-        f"{covered} of {len(demanded)} covered",
-    ]  # fmt: skip
-    headers = ["method", "pattern", "args", "reference", "percent", "subject", "percent", "status"]
-    align = ["left", "left", "left", "right", "right", "right", "right", "left"]
-    return laid_out(headers, body, footer, align)
-
-
-def share_text(share: Coverage) -> str:
-    """Return how much is covered: 13 of 16, 98.21% of the reference's calls."""
-    return (
-        f"{share.covered} of {share.reference}, {compare.percent_text(share.percent_of_calls)} of the reference's calls"
+    wide = [
+        [
+            key_text(line.row.call_pattern),
+            key_pattern_text(line.row.key_pattern, known=line.row.known_key),
+            key_text(",".join(line.row.args)),
+        ]
+        for line in table.lines
+    ]
+    narrow = [[call_text(*line.row.shape, cells[1])] for line, cells in zip(table.lines, wide, strict=True)]
+    if left_out := table.left_out:
+        more = f"... and {counted(left_out.number, 'more unknown key')}"
+        wide.append(["", more, ""])
+        narrow.append([more])
+        of_reference = [str(left_out.reference.calls), left_out.reference.percent]
+        numbers.append([*of_reference, str(left_out.subject.calls), left_out.subject.percent, NEW])
+    totals = [str(table.reference.calls), table.reference.percent, str(table.subject.calls), table.subject.percent]
+    covered = f"{table.covered} of {table.demanded} covered"
+    headers = ["reference", "percent", "subject", "percent", "status"]
+    align = ["right", "right", "right", "right", "left"]
+    return fitted(
+        TextTable(
+            headers=["method", "pattern", "args", *headers],
+            rows=[[*cells, *line] for cells, line in zip(wide, numbers, strict=True)],
+            footer=["total", "", "", *totals, covered],
+            align=["left", "left", "left", *align],
+        ),
+        width,
+        TextTable(
+            headers=["call", *headers],
+            rows=[[*cells, *line] for cells, line in zip(narrow, numbers, strict=True)],
+            footer=[f"total\n{covered}", *totals, ""],
+            align=["left", *align],
+        ),
     )

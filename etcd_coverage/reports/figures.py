@@ -1,4 +1,4 @@
-"""What all reports share: how much is shown, texts of bounded length, links to traces."""
+"""What all reports share: shares, how much is shown, texts of bounded length, links to traces."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
-from etcd_coverage.text import printable, shorten
+from etcd_coverage.comparing.saved import MESSAGE_WIDTH
+from etcd_coverage.text import percent, printable, shorten, shorten_middle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -20,13 +21,27 @@ MOST_SHOWN = 20
 KEY_WIDTH = 100
 """How many characters of a key or a name are shown."""
 
-MESSAGE_WIDTH = 300
-"""How many characters of a message are shown."""
-
 ERROR_WIDTH = 2000
 """How many characters of a dump's error are shown: it ends with what to do."""
 
 _Item = TypeVar("_Item")
+
+
+class Share(Struct, frozen=True):
+    """Calls (or other things), and the number of those that they are a part of."""
+
+    calls: int
+    of: int
+
+    @property
+    def percent(self) -> str:
+        """The share in percent, as all reports show it: "12.50%"."""
+        return percent(self.calls, self.of)
+
+    @property
+    def fraction(self) -> float:
+        """The share from 0 to 1, not rounded; 0 of nothing."""
+        return self.calls / self.of if self.of else 0.0
 
 
 class Trace(Struct, frozen=True):
@@ -39,12 +54,17 @@ class Trace(Struct, frozen=True):
 
 def key_text(text: str) -> str:
     """Return a key or a name, printable and not too long."""
-    return shorten(printable(text), KEY_WIDTH)
+    return shorten_middle(printable(text), KEY_WIDTH)
 
 
 def message_text(text: str) -> str:
     """Return a message, printable and not too long."""
-    return shorten(printable(text), MESSAGE_WIDTH)
+    return shorten_middle(printable(text), MESSAGE_WIDTH)
+
+
+def error_text(text: str) -> str:
+    """Return a dump's error, printable and not too long."""
+    return shorten_middle(printable(text), ERROR_WIDTH)
 
 
 def trace_of(example: Example | None, jaeger_url: str = "") -> Trace | None:

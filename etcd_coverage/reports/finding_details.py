@@ -21,14 +21,18 @@ if TYPE_CHECKING:
 ORIGINS = 3
 """How many origins of a finding are named."""
 
+DETAILED = 5
+"""How many findings of a failure are shown with everything; the others with who made the calls, and an example."""
+
 SHOW = "python -m etcd_coverage.show"
 
 
-def details(line: FindingLine, place: str, dump: str, rows: set[str]) -> Iterator[str]:
+def details(line: FindingLine, place: str, dump: str, rows: set[str], *, whole: bool) -> Iterator[str]:
     """Yield what there is to know of a finding, without indentation.
 
     ``place`` says where its example is, ``dump`` where the dump is, empty if that is not known. ``rows`` are the rows
-    to paste so far, without their examples: none is shown twice.
+    to paste so far, without their examples: none is shown twice. Only ``whole``
+    details have attributes, command and row.
     """
     calls = counted(line.calls, "call")
     if line.origins:
@@ -36,6 +40,8 @@ def details(line: FindingLine, place: str, dump: str, rows: set[str]) -> Iterato
         yield f"for example {place}"
     else:
         yield f"{calls}, for example {place}"
+    if not whole:
+        return
     where, row = row_to_paste(line.first)
     if line.first.attributes:
         yield f"its attributes: {printable(line.first.attributes)}"

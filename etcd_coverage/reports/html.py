@@ -11,21 +11,12 @@ from typing import TYPE_CHECKING
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from etcd_coverage.comparing import compare
-from etcd_coverage.comparing.compare import shape_text
+from etcd_coverage.comparing.saved import MESSAGE_WIDTH
 from etcd_coverage.reference import short_name
-from etcd_coverage.reports.figures import ERROR_WIDTH, KEY_WIDTH, MESSAGE_WIDTH, trace_of
+from etcd_coverage.reports import comparison_view, heat, view
+from etcd_coverage.reports.figures import ERROR_WIDTH, KEY_WIDTH, key_text, trace_of
 from etcd_coverage.reports.grouped_findings import grouped
-from etcd_coverage.reports.view import (
-    EXPECTED,
-    HEAT,
-    by_method,
-    coverage_map,
-    heat_map,
-    methods_by_calls,
-    missing_shapes,
-)
-from etcd_coverage.text import percent, printable, shorten
+from etcd_coverage.text import printable, shorten_middle
 
 if TYPE_CHECKING:
     from etcd_coverage.reports.view import Report
@@ -54,8 +45,8 @@ def _digest(text: str) -> str:
 
 
 def _breakable(text: str, width: int = KEY_WIDTH) -> Markup:
-    """Cut the text to the width, and allow it to go on in the next line within keys and lists of args."""
-    return Markup("<wbr>").join(re.split("(?<=[/,(])", shorten(printable(text), width)))
+    """Cut the text to the width, and allow it to go on in the next line within keys, names and lists of args."""
+    return Markup("<wbr>").join(re.split(r"(?<=[/,(])|(?=\.)", shorten_middle(printable(text), width)))
 
 
 def _finalize(value: object) -> object:
@@ -71,24 +62,17 @@ _ENVIRONMENT = Environment(
     lstrip_blocks=True,
 )
 _ENVIRONMENT.globals |= {
-    "by_method": by_method,
-    "coverage_map": coverage_map,
-    "heat_map": heat_map,
-    "missing_shapes": missing_shapes,
-    "percent": percent,
-    "percent_text": compare.percent_text,
-    "shape_text": shape_text,
+    "comparison_view": comparison_view,
+    "grouped": grouped,
+    "heat": heat,
     "short_name": short_name,
     "trace_of": trace_of,
-    "EXPECTED": EXPECTED,
-    "HEAT": HEAT,
-    "grouped": grouped,
-    "methods_by_calls": methods_by_calls,
+    "view": view,
 }
 _ENVIRONMENT.filters |= {
     "breakable": _breakable,
     "count": lambda number: f"{number:,}",
-    "cut": lambda text: shorten(printable(text), KEY_WIDTH),
+    "cut": key_text,
     "error": lambda text: _breakable(text, ERROR_WIDTH),
     "message": lambda text: _breakable(text, MESSAGE_WIDTH),
 }

@@ -7,22 +7,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from etcd_coverage.comparing import compare
-from etcd_coverage.comparing.compare import NEW, Comparison, shape_text
+from etcd_coverage.comparing.compare import NEW, shape_text
+from etcd_coverage.comparing.saved import MESSAGE_WIDTH
 from etcd_coverage.reference import short_name
-from etcd_coverage.reports.comparison import share_text
-from etcd_coverage.reports.figures import ERROR_WIDTH, KEY_WIDTH, MESSAGE_WIDTH
+from etcd_coverage.reports.comparison_view import compared_tables, coverage_share, coverage_text, missing_shapes
+from etcd_coverage.reports.figures import ERROR_WIDTH, KEY_WIDTH
 from etcd_coverage.reports.grouped_findings import grouped
-from etcd_coverage.reports.view import EXPECTED, by_method, methods_by_calls, missing_shapes, quality_line
-from etcd_coverage.text import percent, printable, shorten
+from etcd_coverage.reports.view import calls_table, leases_table, method_tables, quality_line
+from etcd_coverage.text import counted, printable, shorten_middle
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from etcd_coverage.comparing.compare import ComparedRow
+    from etcd_coverage.comparing.compare import ComparedRow, Comparison
     from etcd_coverage.judging.usage import Row, Usage
     from etcd_coverage.reports.figures import Trace
-    from etcd_coverage.reports.view import Report
+    from etcd_coverage.reports.view import MethodTable, Report
 
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
 STEP_SUMMARY_BYTES = 1024 * 1024
@@ -54,7 +54,8 @@ def append_step_summary(report: Report) -> Path | None:
 def _sections(report: Report, *, with_rows: bool) -> Iterator[str]:
     yield "# How Kubernetes uses etcd"
     yield _overview(report)
-    for name, usage in sorted(report.usages.items()):
+    for line in report.overview():
+        name, usage = line.name, report.usages[line.name]
         yield f"## {_code(name)}"
         if usage.error is not None:
             yield f"Not judged: {_code(usage.error, ERROR_WIDTH)}"
@@ -76,21 +77,22 @@ def _overview(report: Report) -> str:
         return "No dump was judged."
     compared = ["shapes covered", "rows covered"] if report.comparisons else []
     rows = []
-    for name, usage in sorted(report.usages.items()):
-        verdict = report.verdict(name)
-        comparison = report.comparisons.get(name)
-        shares = [comparison.shape_coverage, comparison.row_coverage] if comparison else []
+    for line in report.overview():
+        coverages = [
+            f"{coverage.covered} of {coverage.reference} ({coverage_share(coverage).percent} of calls)"
+            for coverage in line.coverages
+        ]
         rows.append(
             [
-                _code(name),
-                f"{'✓' if verdict == EXPECTED else '✗'} {verdict}",
-                report.releases.get(name, ""),
-                *(f"{one.covered} of {one.reference} ({compare.percent_text(one.percent_of_calls)})" for one in shares),
-                *("" for _ in compared[len(shares) :]),
-                str(sum(usage.calls.values())),
-                str(len(usage.rows)),
-                str(usage.quality.spans),
-                str(usage.quality.traces),
+                _code(line.name),
+                f"{'✓' if line.is_expected else '✗'} {line.verdict}",
+                line.release,
+                *coverages,
+                *("" for _ in compared[len(coverages) :]),
+                str(line.calls),
+                str(line.rows),
+                str(line.spans),
+                str(line.traces),
             ]
         )
     headers = ["dump", "verdict", "Kubernetes", *compared, "calls", "rows", "spans", "traces"]
@@ -119,16 +121,15 @@ def _comparison_sections(name: str, comparison: Comparison, report: Report, *, w
     for line in report.gate_failures.get(name, []):
         yield f"Gate failed: {_code(line, MESSAGE_WIDTH)}"
     yield (
-        f"- call shapes covered: {share_text(comparison.shape_coverage)}\n"
-        f"- rows covered: {share_text(comparison.row_coverage)}"
+        f"- call shapes covered: {coverage_text(comparison.shape_coverage)}\n"
+        f"- rows covered: {coverage_text(comparison.row_coverage)}"
     )
     if missing := missing_shapes(comparison):
-        total = sum(row.reference_calls for row in comparison.rows)
         yield _table(
             ["missing call shape", "", "reference calls", "share of all"],
             [
-                [_code(short_name(shape[0])), _code(shape_text(shape)), str(calls), percent(calls, total)]
-                for shape, calls in missing.items()
+                [_code(short_name(shape[0])), _code(shape_text(shape)), str(share.calls), share.percent]
+                for shape, share in missing
             ],
             numbers=2,
         )
@@ -140,24 +141,21 @@ def _comparison_sections(name: str, comparison: Comparison, report: Report, *, w
 
 def _compared_table(comparison: Comparison) -> str:
     body = []
-    for method, rows, left_out in by_method(comparison.rows):
-        in_reference = sum(row.reference_calls for row in rows)
-        in_subject = sum(row.subject_calls for row in (*rows, *left_out))
+    for table in compared_tables(comparison):
         body += [
             [
-                row.status,
-                *_shape_cells(row),
-                str(row.reference_calls),
-                percent(row.reference_calls, in_reference),
-                str(row.subject_calls),
-                percent(row.subject_calls, in_subject),
+                line.row.status,
+                *_shape_cells(line.row),
+                str(line.reference.calls),
+                line.reference.percent,
+                str(line.subject.calls),
+                line.subject.percent,
             ]
-            for row in rows
+            for line in table.lines
         ]
-        if left_out:
-            calls = sum(row.subject_calls for row in left_out)
-            shares = ["0", "", str(calls), percent(calls, in_subject)]
-            body.append([NEW, _code(short_name(method)), "", _more(left_out), *shares])
+        if out := table.left_out:
+            shares = [str(out.reference.calls), out.reference.percent, str(out.subject.calls), out.subject.percent]
+            body.append([NEW, _code(short_name(table.grpc_method)), "", _more(out.number, "unknown key"), *shares])
     return _table(
         ["status", "gRPC method", "call shape", "key pattern", "reference", "share", "subject", "share"],
         body,
@@ -166,55 +164,53 @@ def _compared_table(comparison: Comparison) -> str:
 
 
 def _usage_tables(usage: Usage) -> Iterator[str]:
-    total = sum(usage.calls.values())
-    lines, rest = methods_by_calls(usage)
-    if rest:
-        lines.append((f"... and {len(rest)} more unexpected methods", sum(calls for _, calls in rest)))
-    yield _table(
-        ["gRPC method", "calls", "share"],
-        [[_code(name, KEY_WIDTH), str(calls), percent(calls, total)] for name, calls in lines],
-        numbers=2,
-    )
-    body = []
-    for method, rows, left_out in by_method(usage.rows):
-        calls = sum(row.calls for row in (*rows, *left_out))
-        body += [
-            [
-                *_shape_cells(row),
-                percent(row.contract_calls, row.calls),
-                str(row.calls),
-                percent(row.calls, calls),
-            ]
-            for row in rows
-        ]
-        if left_out:
-            more = sum(row.calls for row in left_out)
-            body.append([_code(short_name(method)), "", _more(left_out), "", str(more), percent(more, calls)])
-    if body:
-        yield _table(["gRPC method", "call shape", "key pattern", "contract", "calls", "share"], body, numbers=3)
-    if usage.leases:
+    calls = calls_table(usage)
+    body = [[_code(name, KEY_WIDTH), str(share.calls), share.percent] for name, share in calls.lines]
+    if out := calls.left_out:
+        body.append([_more(out.number, "unexpected method"), str(out.share.calls), out.share.percent])
+    body.append(["total", str(calls.total.calls), calls.total.percent])
+    yield _table(["gRPC method", "calls", "share"], body, numbers=2)
+    if tables := method_tables(usage):
         yield _table(
-            ["lease", "transactions a lease", "average TTL, s", "calls"],
-            [
-                [
-                    _code(lease.key_pattern, KEY_WIDTH),
-                    f"{lease.uses / lease.calls if lease.calls else 0:.1f}",
-                    f"{lease.ttl_seconds / lease.calls if lease.calls else 0:.1f}",
-                    str(lease.calls),
-                ]
-                for lease in usage.leases
-            ],
+            ["gRPC method", "call shape", "key pattern", "contract", "calls", "share of the method's"],
+            [cells for table in tables for cells in _method_lines(table)],
             numbers=3,
         )
+    if leases := leases_table(usage):
+        body = [
+            [
+                _code(line.key_pattern, KEY_WIDTH),
+                f"{line.uses:.1f}",
+                f"{line.ttl_seconds:.1f}",
+                str(line.share.calls),
+                line.share.percent,
+            ]
+            for line in leases.lines
+        ]
+        body.append(["total", "", "", str(leases.total.calls), leases.total.percent])
+        yield _table(["lease", "transactions a lease", "average TTL, s", "calls", "share"], body, numbers=4)
+
+
+def _method_lines(table: MethodTable) -> Iterator[list[str]]:
+    for line in table.lines:
+        yield [*_shape_cells(line.row), line.contract.percent, str(line.share.calls), line.share.percent]
+    if out := table.left_out:
+        more = _more(out.number, "unknown key")
+        yield [_code(short_name(table.grpc_method)), "", more, "", str(out.share.calls), out.share.percent]
 
 
 def _shape_cells(row: Row | ComparedRow) -> list[str]:
     shape = (row.grpc_method, row.call_pattern, row.args)
-    return [_code(short_name(row.grpc_method)), _code(shape_text(shape)), _code(row.key_pattern, KEY_WIDTH)]
+    key = _code(row.key_pattern, KEY_WIDTH)
+    return [
+        _code(short_name(row.grpc_method)),
+        _code(shape_text(shape)),
+        key if row.known_key else f"{key} unknown key",
+    ]
 
 
-def _more(rows: Sequence[Row | ComparedRow]) -> str:
-    return f"… and {len(rows)} more unknown keys"
+def _more(number: int, what: str) -> str:
+    return f"… and {counted(number, f'more {what}')}"
 
 
 def _folded(title: str, parts: Iterable[str]) -> Iterator[str]:
@@ -237,7 +233,7 @@ def _destination(url: str) -> str:
 
 def _code(text: str, width: int = MESSAGE_WIDTH) -> str:
     """Return the text as code, of which no character is markup, and in which GitHub links nothing."""
-    text = shorten(printable(text), width)
+    text = shorten_middle(printable(text), width)
     if text == text.strip() and not set(text) & set("`|"):
         return f"`{text}`" if text else ""
     return f"<code>{''.join(char if char.isalnum() or char == ' ' else f'&#{ord(char)};' for char in text)}</code>"

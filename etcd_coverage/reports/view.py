@@ -1,30 +1,25 @@
-"""Usages and comparisons -> what reports are about, and the values that several of them show."""
+"""Usages -> what reports are about: every number, sum, share and order that they show, and what they leave out.
+
+The values of a comparison are in `comparison_view`, those of the maps in `heat`. Reports only lay them out.
+"""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 
-from etcd_coverage.comparing import compare
-from etcd_coverage.comparing.compare import ComparedRow, Comparison, Shape
+from etcd_coverage.comparing.compare import ComparedRow, Comparison, Coverage
 from etcd_coverage.judging.usage import Quality, Row, Usage
 from etcd_coverage.reference import GRPC_METHODS
-from etcd_coverage.reports.figures import heaviest
+from etcd_coverage.reports.figures import Share, heaviest
 from etcd_coverage.text import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-HEAT = (1, 10, 100, 1000, 10_000)
-"""From how many calls on a cell of the heat map has the levels 1 to 5."""
+    from collections.abc import Iterator, Sequence
 
 EXPECTED = "as expected"
 _Row = TypeVar("_Row", Row, ComparedRow)
-
-NO_KEY = "(no key)"
-UNKNOWN_KEYS = "(unknown keys)"
 
 
 class Report(Struct, frozen=True, kw_only=True):
@@ -55,98 +50,169 @@ class Report(Struct, frozen=True, kw_only=True):
         ]
         return ", ".join(filter(None, faults)) or EXPECTED
 
+    def overview(self) -> list[DumpLine]:
+        """Return a line for each dump, in the order of the report: those that are not as expected first, by name."""
+        lines = [self._line(name, usage) for name, usage in self.usages.items()]
+        return sorted(lines, key=lambda line: (line.is_expected, line.name))
 
-class Cell(Struct, frozen=True):
-    """Calls of a shape with a key pattern: ``level`` is the heat, ``status`` that of a comparison or empty."""
+    def _line(self, name: str, usage: Usage) -> DumpLine:
+        verdict = self.verdict(name)
+        comparison = self.comparisons.get(name)
+        return DumpLine(
+            name=name,
+            verdict=verdict,
+            is_expected=verdict == EXPECTED,
+            release=self.releases.get(name, ""),
+            calls=sum(usage.calls.values()),
+            rows=len(usage.rows),
+            spans=usage.quality.spans,
+            traces=usage.quality.traces,
+            coverages=[comparison.shape_coverage, comparison.row_coverage] if comparison else [],
+        )
 
+
+class DumpLine(Struct, frozen=True, kw_only=True):
+    """What the overview has of a dump; ``coverages`` are those of call shapes and rows, if it was compared."""
+
+    name: str
+    verdict: str
+    is_expected: bool
+    release: str
     calls: int
-    level: int
-    status: str = ""
+    rows: int
+    spans: int
+    traces: int
+    coverages: list[Coverage]
 
 
-class HeatMap(Struct, frozen=True):
-    """Calls by key pattern (down) and call shape (across); None where there are none.
+class LeftOut(Struct, frozen=True):
+    """How many lines of a table are not shown, and their calls."""
 
-    ``methods`` are the gRPC methods with how many of the ``shapes`` each has.
+    number: int
+    share: Share
+
+
+class CallsTable(Struct, frozen=True):
+    """The server spans per gRPC method, the most called first; ``left_out`` are unexpected methods."""
+
+    lines: list[tuple[str, Share]]
+    left_out: LeftOut | None
+    total: Share
+
+
+class RowLine(Struct, frozen=True):
+    """A row, its calls as a share of the gRPC method's, and those through the contract as a share of its own."""
+
+    row: Row
+    contract: Share
+    share: Share
+
+
+class MethodTable(Struct, frozen=True):
+    """The rows of a gRPC method in table order.
+
+    ``args`` are its columns with the calls that set each. The totals count what is left out too, which are rows with
+    unknown keys; ``contract`` is the share of all calls that were made through the contract, ``failed`` counts those
+    that etcd answered with an error.
     """
 
-    methods: list[tuple[str, int]]
-    shapes: list[Shape]
-    rows: list[tuple[str, list[Cell | None]]]
+    grpc_method: str
+    args: dict[str, int]
+    lines: list[RowLine]
+    left_out: LeftOut | None
+    contract: Share
+    total: Share
+    failed: int = 0
 
 
-def heat_map(usage: Usage) -> HeatMap:
-    """Return the calls of a usage by key pattern and call shape; unknown keys share a row."""
-    return _heat_map((row, row.calls, "") for row in usage.rows)
+class LeaseLine(Struct, frozen=True):
+    """The leases of a key pattern: average transactions of one, average TTL in seconds, LeaseGrant calls."""
+
+    key_pattern: str
+    uses: float
+    ttl_seconds: float
+    share: Share
 
 
-def coverage_map(comparison: Comparison) -> HeatMap:
-    """Return the reference's calls by key pattern and call shape, the subject's where the reference has none."""
-    return _heat_map((row, row.reference_calls or row.subject_calls, row.status) for row in comparison.rows)
+class LeasesTable(Struct, frozen=True):
+    """The leases by key pattern, in table order."""
+
+    lines: list[LeaseLine]
+    total: Share
 
 
-def _heat_map(entries: Iterable[tuple[Row | ComparedRow, int, str]]) -> HeatMap:
-    calls: defaultdict[str, Counter[Shape]] = defaultdict(Counter)
-    statuses: dict[tuple[str, Shape], str] = {}
-    for row, count, status in entries:
-        key = (row.key_pattern or NO_KEY) if row.known_key else UNKNOWN_KEYS
-        shape = (row.grpc_method, row.call_pattern, row.args)
-        calls[key][shape] += count
-        statuses[key, shape] = status
-    shapes = sorted({shape for counts in calls.values() for shape in counts}, key=_shape_order)
-    methods = Counter(method for method, _, _ in shapes)
-    rows = [
-        (
-            key,
-            [
-                Cell(calls[key][shape], _level(calls[key][shape]), statuses[key, shape])
-                if shape in calls[key]
-                else None
-                for shape in shapes
-            ],
+def calls_table(usage: Usage) -> CallsTable:
+    """Return the server spans per gRPC method."""
+    total = sum(usage.calls.values())
+    known = {method.name for method in GRPC_METHODS}
+    ordered = sorted(usage.calls.items(), key=lambda item: (-item[1], item[0]))
+    shown, rest = heaviest(ordered, lambda item: item[0] not in known, lambda item: item[1])
+    return CallsTable(
+        lines=[(name, Share(calls, total)) for name, calls in shown],
+        left_out=_left_out([calls for _, calls in rest], total),
+        total=Share(total, total),
+    )
+
+
+def method_tables(usage: Usage) -> list[MethodTable]:
+    """Return the table of each gRPC method that has rows, in the order of the rows."""
+    return [_method_table(method, rows) for method, rows in by_method(usage.rows)]
+
+
+def _method_table(name: str, rows: Sequence[Row]) -> MethodTable:
+    total = sum(row.calls for row in rows)
+    columns = next(([arg.name for arg in method.args] for method in GRPC_METHODS if method.name == name), [])
+    # Saved usages may have columns that the reference no longer has.
+    columns = list(dict.fromkeys([*columns, *(arg for row in rows for arg in row.args)]))
+    shown, rest = split_rows(rows)
+    return MethodTable(
+        grpc_method=name,
+        args={column: sum(row.calls for row in rows if column in row.args) for column in columns},
+        lines=[RowLine(row, Share(row.contract_calls, row.calls), Share(row.calls, total)) for row in shown],
+        left_out=_left_out([row.calls for row in rest], total),
+        contract=Share(sum(row.contract_calls for row in rows), total),
+        total=Share(total, total),
+        failed=sum(row.failed or 0 for row in rows),
+    )
+
+
+def all_rows(tables: Sequence[MethodTable]) -> Share:
+    """Return the calls through the contract of all gRPC methods, as a share of all calls that have rows."""
+    return Share(sum(table.contract.calls for table in tables), sum(table.total.of for table in tables))
+
+
+def leases_table(usage: Usage) -> LeasesTable | None:
+    """Return the leases by key pattern; None if there are none."""
+    if not usage.leases:
+        return None
+    total = sum(lease.calls for lease in usage.leases)
+    lines = [
+        LeaseLine(
+            lease.key_pattern, lease.uses / lease.calls, lease.ttl_seconds / lease.calls, Share(lease.calls, total)
         )
-        for key in sorted(calls, key=lambda key: (key in (NO_KEY, UNKNOWN_KEYS), key))
+        for lease in usage.leases
     ]
-    return HeatMap(list(methods.items()), shapes, rows)
+    return LeasesTable(lines, Share(total, total))
 
 
-_METHOD_ORDER = {method.name: number for number, method in enumerate(GRPC_METHODS)}
-_PATTERN_ORDER = {
-    (method.name, pattern.name): number
-    for method in GRPC_METHODS
-    for number, pattern in enumerate(method.call_patterns)
-}
+def _left_out(calls: Sequence[int], total: int) -> LeftOut | None:
+    return LeftOut(len(calls), Share(sum(calls), total)) if calls else None
 
 
-def _shape_order(shape: Shape) -> tuple[object, ...]:
-    method, pattern, args = shape
-    last = len(_PATTERN_ORDER)
-    return _METHOD_ORDER.get(method, last), method, _PATTERN_ORDER.get((method, pattern), last), pattern, args
-
-
-def _level(calls: int) -> int:
-    return sum(calls >= least for least in HEAT)
-
-
-def missing_shapes(comparison: Comparison) -> dict[Shape, int]:
-    """Return the reference's calls of each call shape that the subject lacks, the heaviest first."""
-    return compare.missing_shapes(comparison.rows, comparison.rows)
+def by_method(rows: Sequence[_Row]) -> Iterator[tuple[str, list[_Row]]]:
+    """Yield each gRPC method with its rows, in the order of the rows."""
+    for method in dict.fromkeys(row.grpc_method for row in rows):
+        yield method, [row for row in rows if row.grpc_method == method]
 
 
 def split_rows(rows: Sequence[_Row]) -> tuple[list[_Row], list[_Row]]:
     """Split the rows into those to show and those of unknown keys that are too many."""
-    return heaviest(rows, lambda row: not row.known_key, _calls_of)
+    return heaviest(rows, lambda row: not row.known_key, calls_of)
 
 
-def _calls_of(row: _Row) -> int:
+def calls_of(row: Row | ComparedRow) -> int:
+    """Return the row's calls: those in the reference if it was compared and is in there, else the subject's."""
     return row.calls if isinstance(row, Row) else row.reference_calls or row.subject_calls
-
-
-def methods_by_calls(usage: Usage) -> tuple[list[tuple[str, int]], list[tuple[str, int]]]:
-    """Return gRPC methods with their server spans, the most called first, and the unexpected ones that are too many."""
-    ordered = sorted(usage.calls.items(), key=lambda item: (-item[1], item[0]))
-    known = {method.name for method in GRPC_METHODS}
-    return heaviest(ordered, lambda item: item[0] not in known, lambda item: item[1])
 
 
 def quality_line(quality: Quality) -> str:
@@ -158,10 +224,3 @@ def quality_line(quality: Quality) -> str:
         f"{quality.spans} spans, {quality.traces} traces, {quality.skipped_spans} skipped, "
         f"{quality.duplicate_spans} duplicates, {quality.calls_without_parent} calls without parent, {without_call}"
     )
-
-
-def by_method(rows: Sequence[_Row]) -> Iterator[tuple[str, list[_Row], list[_Row]]]:
-    """Yield each gRPC method with its rows to show and those that are too many."""
-    for method in dict.fromkeys(row.grpc_method for row in rows):
-        shown, left_out = split_rows([row for row in rows if row.grpc_method == method])
-        yield method, shown, left_out

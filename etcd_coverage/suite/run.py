@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from etcd_coverage.comparing import compare, gates, known_gaps, saved
+from etcd_coverage.comparing import advise, compare, gates, known_gaps, saved
 from etcd_coverage.comparing.saved import Reference, Source
 from etcd_coverage.dumps.error import DumpError
 from etcd_coverage.judging import usage
@@ -143,9 +143,14 @@ class Run:
         if not outcome.failures:
             return ""
         text = comparison_text.gates_text(outcome, self.gates, self.reference_usage(), self.usages[name], jaeger_url)
-        accept = saved.accept_command(name, self.reference, self._command(self.sources[name]))
-        gap = f"\nor, for missing rows, add a [[gap]] to {known_gaps.KNOWN_GAPS}" if outcome.missing_rows else ""
-        return f"{name} against {self.reference.name}\n{text}\nto accept the change: {accept}{gap}"
+        subject = self.usages[name]
+        if advise.imitates(subject, self.reference_usage()):
+            advice = advise.to_accept_imitation(name, self.gates, outcome)
+        else:
+            advice = advise.to_accept(name, subject, self.reference, self._command(self.sources[name]))
+            if outcome.missing_rows:
+                advice.append(f"or, for missing rows, add a [[gap]] to {known_gaps.KNOWN_GAPS}")
+        return "\n".join([f"{name} against {self.reference.name}", text, *advice])
 
     def _command(self, source: Source) -> list[str]:
         """Return the command that judges the dump alone, in the folder in which this run was started."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from etcd_coverage.reports import comparison as comparison_text
-from etcd_coverage.reports import terminal as tables
+from etcd_coverage.reports import terminal
+from etcd_coverage.reports.layout import terminal_width
 from etcd_coverage.reports.view import quality_line
 from etcd_coverage.text import escape
 
@@ -31,7 +32,7 @@ def summary(run: Run, ledger: Ledger, verbosity: int) -> Iterator[tuple[str, str
         usage = judged[name]
         if name in with_tables:
             yield "section", f"etcd coverage: {name}"
-            for title, table in tables.tables(usage):
+            for title, table in terminal.tables(usage, terminal_width()):
                 yield "line", f"{title}\n{table}\n"
             yield "line", f"data quality: {quality_line(usage.quality)}"
         elif verbosity == 0:
@@ -51,7 +52,7 @@ def _comparison_lines(run: Run, name: str, comparison: Comparison, *, verbose: b
     """Yield the comparison's tables if asked for or if a gate fails, then its summary."""
     outcome = run.outcome(name, comparison)
     if verbose or outcome.failures:
-        for title, table in comparison_text.comparison_tables(comparison):
+        for title, table in comparison_text.comparison_tables(comparison, terminal_width()):
             yield f"{title}\n{table}\n"
     yield from comparison_text.comparison_summary(comparison, run.reference_usage(), run.usages[name])
     yield from comparison_text.gates_notes(outcome, run.gates)
