@@ -49,8 +49,12 @@ def origin_text(origin: Caller | Origin) -> str:
 
     Of calls that no request asked for, these are the service and the name of the topmost span.
     """
-    who = "/".join(filter(None, (origin.component, origin.role))) or "(no user agent)"
-    return " ".join(filter(None, (who, origin.verb, origin.resource)))
+    return " ".join(filter(None, (caller_name(origin), origin.verb, origin.resource)))
+
+
+def caller_name(origin: Caller | Origin) -> str:
+    """Return who calls: COMPONENT/ROLE as far as there is either."""
+    return "/".join(filter(None, (origin.component, origin.role))) or "(no user agent)"
 
 
 class Request(Struct, frozen=True, eq=False, gc=False):

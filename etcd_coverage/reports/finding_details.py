@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 ORIGINS = 3
 """How many origins of a finding are named."""
 
-DETAILED = 5
+DETAILED = 3
 """How many findings of a failure are shown with everything; the others with who made the calls, and an example."""
 
 SHOW = "python -m etcd_coverage.show"

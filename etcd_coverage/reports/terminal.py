@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from etcd_coverage.comparing.compare import shape_text
-from etcd_coverage.reports import view
+from etcd_coverage.reports import callers, view
 from etcd_coverage.reports.figures import key_text
 from etcd_coverage.reports.finding_details import DETAILED, details
 from etcd_coverage.reports.grouped_findings import grouped
@@ -30,6 +30,10 @@ def tables(usage: Usage, width: int | None = None) -> Iterator[tuple[str, str]]:
         yield key_text(table.grpc_method), method_text(table, width)
     if leases := view.leases_table(usage):
         yield "leases", leases_text(leases, width)
+    if made_by := callers.callers_table(usage):
+        yield "callers", callers.callers_text(made_by, width)
+    if outside := callers.outside_table(usage):
+        yield "outside the interface", callers.outside_text(outside, width)
 
 
 def calls_text(table: CallsTable, width: int | None = None) -> str:
