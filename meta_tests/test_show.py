@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import pty
+import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -214,3 +216,19 @@ def test_demo_dump(capsys: pytest.CaptureFixture[str]) -> None:
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 4
     assert all(line.startswith("apiserver/Count kubernetesEtcdContract -> KV/Range Count ") for line in lines)
+
+
+COMMANDS = re.findall(r"^python -m etcd_coverage.show (.*)", (DEMO.parents[1] / "README.md").read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_commands_of_the_readme(
+    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(DEMO.parents[1])
+    assert show.main(shlex.split(command)) == 0
+    assert "KV/Range" in capsys.readouterr().out
+
+
+def test_readme_shows_each_way_to_look() -> None:
+    assert [option for option in ("--origin", "--row", "--trace") if not any(option in one for one in COMMANDS)] == []
