@@ -6,7 +6,7 @@ TOOLS := .tools/bin
 SHELL_SCRIPTS = .ci/run $(wildcard *.sh patches/kubernetes/*.sh tools/*/*.sh) $(wildcard meta_tests/doubles/*)
 
 .DEFAULT_GOAL := coverage
-.PHONY: help coverage test integration check docs wheels parity tools usages bench clean k8s-coverage robustness-coverage local-coverage
+.PHONY: help coverage test integration check docs wheels parity tools usages mutants bench clean k8s-coverage robustness-coverage local-coverage
 
 help:  ## list the targets
 	@sed -nE 's/^([a-z0-9-]+):.*## (.*)/\1: \2/p' Makefile
@@ -89,6 +89,9 @@ usages: $(VENV)  ## save the usages of the demo dumps again
 
 wheels: $(VENV)  ## try the wheel on every Python that is here, each in an empty environment
 	$(BIN)/python tools/wheels.py
+
+mutants: $(VENV)  ## change the source in small ways and report what no test notices; takes an hour, ARGS="MODULE..." less
+	$(BIN)/python tools/mutants.py $(ARGS)
 
 bench: $(VENV)  ## time the suite against json.load; takes some minutes
 	$(BIN)/python -m benchmarks.bench

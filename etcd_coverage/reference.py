@@ -40,7 +40,8 @@ class GrpcMethod(Struct, frozen=True, kw_only=True):
 
     ``key`` is the attribute that holds the key, empty for a method without one. ``required`` methods must be called at
     least once, from the Kubernetes release ``since`` on ("X.Y"; empty: in every release). A method without
-    ``call_patterns`` may be called in any way. ``ends`` are gRPC statuses with which its calls end as they should.
+    ``call_patterns`` may be called in any way. Calls of a method that is not ``always_recorded`` may lack the span that
+    holds their arguments. ``ends`` are gRPC statuses with which its calls end as they should.
     """
 
     name: str
@@ -50,6 +51,7 @@ class GrpcMethod(Struct, frozen=True, kw_only=True):
     call_patterns: tuple[CallPattern, ...] = ()
     required: bool = True
     since: str = ""
+    always_recorded: bool = True
     ends: tuple[str, ...] = ()
 
 
@@ -232,6 +234,8 @@ GRPC_METHODS = (
             _FRAGMENT,
             Arg("progress_notify", bool_set("progress_notify")),
         ),
+        # A stream that ends before its watch is made has a server span alone.
+        always_recorded=False,
         call_patterns=(
             CallPattern(
                 name="Compaction",

@@ -292,3 +292,29 @@ def test_doubts_are_reported_of_a_dump_that_may_have_lost_calls(real: dict[str, 
     assert gates.doubts([], Usage(quality=Quality(traces=100))) == [
         "exactly 100 traces, so the download was probably cut"
     ]
+
+
+def test_rows_of_equal_weight_are_ordered_by_method_status_calls_key_pattern_args() -> None:
+    """Each row differs from the one above in the next criterion alone, or in one that comes before it."""
+    ordered = [
+        (row(9, RANGE, "Get", "/registry/z"), None),  # KV/Range comes first in the reference, missing first of it
+        (row(8, RANGE, "List", PODS, "limit"), row(1, RANGE, "List", PODS, "limit")),
+        (row(5, RANGE, "List", PODS, "rev"), row(3, RANGE, "List", PODS, "rev")),
+        (row(5, RANGE, "Count", POD), row(2, RANGE, "Count", POD)),
+        (row(5, RANGE, "Get", POD), row(2, RANGE, "Get", POD)),
+        (row(5, RANGE, "Get", POD, "limit"), row(2, RANGE, "Get", POD, "limit")),
+        (row(5, RANGE, "Get", POD, "rev"), row(2, RANGE, "Get", POD, "rev")),
+        (row(5, RANGE, "Count", "/registry/{resource}/{name}"), row(2, RANGE, "Count", "/registry/{resource}/{name}")),
+        (None, row(99, RANGE, "Keys", PODS)),
+        (row(99, RANGE_STREAM, "List", PODS), None),
+        (row(1, TXN, "OptimisticPut", POD), row(1, TXN, "OptimisticPut", POD)),
+        # Of another version's reference.
+        (row(1, "etcdserverpb.KV/A", "Old", "/registry/b"), None),
+        (row(2, "etcdserverpb.KV/B", "Old", "/registry/a"), None),
+    ]
+    reference, subject = ([pair[side] for pair in reversed(ordered)] for side in (0, 1))
+    found = compare(usage(*filter(None, reference)), usage(*filter(None, subject))).rows
+    expected = [first or second for first, second in ordered]
+    assert [(one.grpc_method, one.call_pattern, one.key_pattern, one.args) for one in found] == [
+        (one.grpc_method, one.call_pattern, one.key_pattern, one.args) for one in expected if one
+    ]

@@ -173,6 +173,16 @@ def test_later_span_with_the_same_ids_replaces_the_earlier_and_is_told(tmp_path:
     assert [line for line in quality.warnings() if "00000001000000bb" in line and TRACE in line]
 
 
+@pytest.mark.parametrize(("conflicts", "more"), [(10, []), (11, ["1 more spans came again with another content"])])
+def test_each_of_ten_conflicts_has_a_warning_and_the_rest_are_counted(
+    tmp_path: Path, conflicts: int, more: list[str]
+) -> None:
+    spans = [one for at in range(conflicts) for one in (call(at, RANGE, GET)[0], call(at, TXN, PUT)[0])]
+    warnings = read(tmp_path, etcd(spans))[2].warnings()
+    assert sum("the later one counts" in line for line in warnings) == 10
+    assert [line for line in warnings if "more spans" in line] == more
+
+
 def test_call_without_parent_is_told_and_not_counted(tmp_path: Path) -> None:
     lost = span("00000000000000cc", "00000000000000dd", attributes=GET)
     _, calls, quality = read(tmp_path, etcd(call(1, RANGE, GET), [lost]))

@@ -12,13 +12,14 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 from google.protobuf import json_format
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from etcd_coverage.dumps import files, spelling
+from etcd_coverage.dumps import files, otlp_json, spelling
 from etcd_coverage.dumps.error import DumpError
 from etcd_coverage.dumps.kinds import read_dump
 from etcd_coverage.judging.judge import judge
@@ -118,8 +119,20 @@ def all_spans(request: JSON) -> Iterator[JSON]:
 
 
 @pytest.mark.parametrize("path", REAL)
-def test_real_dump_reads_as_protobuf_reads_it(path: Path) -> None:
-    assert ours(path) == protobufs(json.loads(gzip.decompress(path.read_bytes()))["result"])
+@pytest.mark.parametrize(
+    "every", [pytest.param(20, id="a-twentieth"), pytest.param(1, id="whole", marks=pytest.mark.integration)]
+)
+def test_real_dump_reads_as_protobuf_reads_it(tmp_path: Path, path: Path, every: int) -> None:
+    """json_format takes ten seconds for a whole dump."""
+    request = msgspec.json.decode(gzip.decompress(path.read_bytes()))["result"]
+    if len(request["resourceSpans"]) >= every:
+        request["resourceSpans"] = request["resourceSpans"][::every]
+    else:
+        (resource_spans,) = request["resourceSpans"]
+        (scope,) = resource_spans["scopeSpans"]
+        scope["spans"] = scope["spans"][::every]
+    assert sum(1 for _ in all_spans(request)) > 0
+    assert ours(write(tmp_path / "dump.json", {"result": request})) == protobufs(request)
 
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
@@ -476,6 +489,10 @@ BAD = {
     "without its last byte": (GOOD[:-1], "truncated"),
     "HTML": (b"<!doctype html><html><body>404</body></html>", "is HTML"),
     "plain text": (b"404 page not found\n", 'is plain text, not a dump ("404 page not found'),
+    "git lfs": (
+        b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2146\nsize 1493816\n",
+        "is a Git LFS pointer, not the dump itself: fetch that with git lfs pull",
+    ),
     "null": (b"null", "is plain text"),
     "list": (b"[1, 2]", "not a dump"),
     "empty object": (b"{}", 'without "result"'),
@@ -663,3 +680,13 @@ def _with_number(attribute: str, field: str = "") -> bytes:
     named = '{"attributes": [{"key": "service.name", "value": {"stringValue": "etcd"}}]}'
     inside = f'{{"resource": {named}, "scopeSpans": [{{"spans": [{server}, {child}]}}]}}'
     return f'{{"result": {{"resourceSpans": [{inside}]}}}}'.encode()
+
+
+def test_resources_that_alternate_are_read_once_each(tmp_path: Path) -> None:
+    """Counted, since nothing else shows: a dump has a resource for nearly every trace, of two services."""
+    resources = [resource([span(f"{at:016x}")], service) for at in range(1, 51) for service in ("etcd", "apiserver")]
+    otlp_json._service_name.cache_clear()
+    assert [one.service_name for one in read_dump(write(tmp_path / "dump.json", dump(*resources)))] == [
+        "etcd", "apiserver",
+    ] * 50  # fmt: skip
+    assert otlp_json._service_name.cache_info().misses == 2

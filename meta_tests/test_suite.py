@@ -21,6 +21,7 @@ from meta_tests.builder import (
     PODS,
     RANGE,
     RANGE_STREAM,
+    TRACE,
     TXN,
     WATCH,
     call,
@@ -68,7 +69,7 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 def test_complete_dump_passes_without_tables(run: Run) -> None:
     result = run(dumps={"a.json": etcd(complete())})
-    result.assert_outcomes(passed=7)
+    result.assert_outcomes(passed=8)
     assert result.ret == 0
     result.stdout.fnmatch_lines(["etcd coverage: 1 dump in */dumps", "  a.json: 0.0 MB"])
     result.stdout.no_fnmatch_line("*avg ttl*")
@@ -80,7 +81,7 @@ def test_complete_dump_passes_without_tables(run: Run) -> None:
 
 def test_ids_carry_dump_and_method(run: Run) -> None:
     result = run("-v", dumps={"a.json": etcd(complete()), "b.json.gz": etcd(complete())})
-    result.assert_outcomes(passed=14)
+    result.assert_outcomes(passed=16)
     ids = [line.split("::")[-1].split(" PASSED")[0] for line in result.outlines if " PASSED" in line]
     of_a_dump = [
         "test_only_expected_methods_were_called[{}]",
@@ -90,6 +91,7 @@ def test_ids_carry_dump_and_method(run: Run) -> None:
         "test_method_usage[{}-etcdserverpb.KV/Compact]",
         "test_method_usage[{}-etcdserverpb.Watch/Watch]",
         "test_lease_grant[{}]",
+        "test_data_quality[{}]",
     ]
     assert ids == [one.format(name) for name in ("a.json", "b.json.gz") for one in of_a_dump]
 
@@ -115,7 +117,7 @@ def test_tables_are_printed_once_if_asked_for(run: Run) -> None:
 def test_failed_dump_shows_its_tables_unasked_and_the_good_one_does_not(run: Run) -> None:
     bad = etcd([*complete(), *call(8, "etcdserverpb.KV/Put", {})])
     result = run(dumps={"bad.json": bad, "good.json": etcd(complete())})
-    result.assert_outcomes(passed=13, failed=1)
+    result.assert_outcomes(passed=15, failed=1)
     assert result.ret == 1
     result.stdout.fnmatch_lines(["=* etcd coverage: bad.json =*", "etcdserverpb.KV/Put * 1 * 14.29%"])
     result.stdout.no_fnmatch_line("=* etcd coverage: good.json =*")
@@ -136,7 +138,7 @@ def test_tables_and_usage_are_the_same_under_xdist(run: Run, tmp_path: Path) -> 
     results = [run(*options, f"--usage-json={tmp_path}/0.json", dumps=dumps)]
     results.append(run(*options, "-n2", f"--usage-json={tmp_path}/2.json", dumps=dumps))
     for result in results:
-        result.assert_outcomes(passed=9, failed=8, skipped=7)
+        result.assert_outcomes(passed=11, failed=8, skipped=8)
         for once in (
             "--fail-on-missing: 43 rows (1593 calls) of the reference not seen",
             "unexpected 2 calls to method: etcdserverpb.KV/Put",
@@ -203,7 +205,7 @@ FINDINGS = {
 def test_each_finding_fails_its_test_alone_and_tells_what_to_do(run: Run) -> None:
     dumps = {name: etcd([*complete(), *spans]) for name, (spans, *_) in FINDINGS.items()}
     result = run(f"--jaeger-url={LINK}/", dumps=dumps)
-    result.assert_outcomes(passed=6 * len(FINDINGS), failed=len(FINDINGS))
+    result.assert_outcomes(passed=7 * len(FINDINGS), failed=len(FINDINGS))
     lines = result.outlines
     for _, test, told, next_step in FINDINGS.values():
         (title,) = [number for number, line in enumerate(lines) if line.strip("_ ") == f"TestInterfaceUse.{test}"]
@@ -220,7 +222,7 @@ def test_each_finding_fails_its_test_alone_and_tells_what_to_do(run: Run) -> Non
 
 def test_missing_method_fails_its_test(run: Run) -> None:
     result = run(dumps={"a.json": etcd([one for one in complete() if not one["spanId"].startswith("00000006")])})
-    result.assert_outcomes(passed=6, failed=1)
+    result.assert_outcomes(passed=7, failed=1)
     result.stdout.fnmatch_lines(['expected "etcdserverpb.Lease/LeaseGrant" method to be called at least once'])
 
 
@@ -228,7 +230,7 @@ def test_real_robustness_dump_tells_what_is_unknown(run: Run, pytester: pytest.P
     (pytester.path / "dumps").mkdir()
     (pytester.path / "dumps" / "robustness.json.gz").symlink_to(ROBUSTNESS)
     result = run()
-    result.assert_outcomes(passed=2, failed=5)
+    result.assert_outcomes(passed=3, failed=5)
     result.stdout.fnmatch_lines(
         [
             "unexpected 2 calls to method: etcdserverpb.KV/Put",
@@ -291,25 +293,25 @@ def test_method_of_a_later_release_is_not_required(run: Run) -> None:
     names = ["kubernetes-1.36-mine.json", "kubernetes-1.36.json", "kubernetes-1.37.json", "traces.json"]
     dumps: dict[str, JSON | str | bytes] = dict.fromkeys(names, without_range_stream())
     result = run("-rs", dumps=dumps)
-    result.assert_outcomes(passed=24, failed=2, skipped=2)
+    result.assert_outcomes(passed=28, failed=2, skipped=2)
     assert "  kubernetes-1.36-mine.json: 0.0 MB, judged as Kubernetes 1.36" in result.outlines
     assert "  traces.json: 0.0 MB" in result.outlines
     result.stdout.fnmatch_lines(
         ["SKIPPED *: etcdserverpb.KV/RangeStream came with Kubernetes 1.37, this dump is of 1.36"]
     )
-    run("--kubernetes-version=1.36").assert_outcomes(passed=24, skipped=4)
-    run("--kubernetes-version=1.37").assert_outcomes(passed=24, failed=4)
+    run("--kubernetes-version=1.36").assert_outcomes(passed=28, skipped=4)
+    run("--kubernetes-version=1.37").assert_outcomes(passed=28, failed=4)
 
 
 def test_method_of_a_later_release_is_judged_where_it_was_called(run: Run) -> None:
-    run(dumps={"kubernetes-1.36.json": etcd(complete())}).assert_outcomes(passed=7)
+    run(dumps={"kubernetes-1.36.json": etcd(complete())}).assert_outcomes(passed=8)
     odd = etcd([*complete(), *call(8, RANGE_STREAM, GET)])
-    run(dumps={"kubernetes-1.36.json": odd}).assert_outcomes(passed=6, failed=1)
+    run(dumps={"kubernetes-1.36.json": odd}).assert_outcomes(passed=7, failed=1)
 
 
 def test_no_dump_is_told_loudly(run: Run) -> None:
     result = run("-rs")
-    result.assert_outcomes(skipped=7)
+    result.assert_outcomes(skipped=8)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(
         [
@@ -324,11 +326,11 @@ def test_no_dump_is_an_error_if_dumps_are_required(run: Run) -> None:
     result = run("--require-dumps")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["ERROR: --require-dumps: no dump in */dumps*"])
-    run("--require-dumps", dumps={"a.json": etcd(complete())}).assert_outcomes(passed=7)
+    run("--require-dumps", dumps={"a.json": etcd(complete())}).assert_outcomes(passed=8)
 
 
 def test_dotfiles_are_no_dumps(run: Run) -> None:
-    run(dumps={".gitignore": "*", ".a.json": "{}", "a.json": etcd(complete())}).assert_outcomes(passed=7)
+    run(dumps={".gitignore": "*", ".a.json": "{}", "a.json": etcd(complete())}).assert_outcomes(passed=8)
 
 
 @pytest.mark.parametrize(
@@ -357,7 +359,7 @@ def test_folder_after_a_space_is_not_taken_for_pytests_root(tmp_path: Path) -> N
         [*command, "--testdata", tmp_path], cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "7 passed" in done.stdout
+    assert "8 passed" in done.stdout
     assert "Warning" not in done.stdout
 
 
@@ -414,7 +416,7 @@ def test_each_bad_dump_is_one_line_and_the_others_are_judged(run: Run, pytester:
     told = {name: line for name, (_, line) in BAD.items()} | {"folder": "is a directory", "\\x1b[31m.json": "is empty"}
     dumps: dict[str, JSON | str | bytes] = {name: content for name, (content, _) in BAD.items()}
     result = run(dumps=dumps | {"good.json": etcd(complete()), "\x1b[31m.json": ""})
-    result.assert_outcomes(passed=7, failed=len(told), skipped=6 * len(told))
+    result.assert_outcomes(passed=8, failed=len(told), skipped=7 * len(told))
     assert result.ret == 1
     lines = result.outlines
     assert "  folder: not a file" in lines
@@ -431,24 +433,23 @@ def test_parent_cycle_and_duplicates_are_judged(run: Run) -> None:
     cycle = [span("00000000000000c1", "00000000000000c2"), span("00000000000000c2", "00000000000000c1")]
     server, child = call(8, RANGE, GET, parentSpanId="00000000000000c1")
     result = run("-v", dumps={"a.json": etcd([*complete(), *complete(), *cycle, server, child])})
-    result.assert_outcomes(passed=7)
+    result.assert_outcomes(passed=8)
     result.stdout.fnmatch_lines(["data quality: 28 spans, 1 traces, 0 skipped, 12 duplicates*"])
 
 
-def test_parent_chain_of_a_million_spans_is_judged(run: Run) -> None:
+@pytest.mark.parametrize("length", [100_000, pytest.param(1_000_000, marks=pytest.mark.integration)])
+def test_parent_chain_of_many_spans_is_judged(run: Run, length: int) -> None:
     """Written as text: a million dicts would take most of the time."""
     links = ",".join(
         f'{{"traceId":"{"a" * 32}","spanId":"{n:016x}","parentSpanId":"{n - 1:016x}","name":"s"}}'
-        for n in range(1, 1_000_001)
+        for n in range(1, length + 1)
     )
-    top = (
-        f'{{"traceId":"{"a" * 32}","spanId":"{"b" * 16}","parentSpanId":"{1_000_000:016x}","name":"{RANGE}","kind":2}}'
-    )
+    top = f'{{"traceId":"{"a" * 32}","spanId":"{"b" * 16}","parentSpanId":"{length:016x}","name":"{RANGE}","kind":2}}'
     child = json.dumps(span("c" * 16, "b" * 16, attributes=GET) | {"traceId": "a" * 32})
     result = run(
         dumps={"a.json": json.dumps(etcd(complete())).replace('"spans": [', f'"spans": [{links},{top},{child},')}
     )
-    result.assert_outcomes(passed=7)
+    result.assert_outcomes(passed=8)
 
 
 def test_help_lists_every_option(run: Run) -> None:
@@ -484,7 +485,7 @@ def test_run_writes_the_same_reports_and_properties_under_xdist(
         paths = [tmp_path / f"{len(workers)}.{suffix}" for suffix in ("html", "md", "xml")]
         options = [f"--usage-html={paths[0]}", f"--usage-markdown={paths[1]}", f"--junitxml={paths[2]}"]
         result = run(*options, "--usage-summary", *workers, dumps={"bad.json": bad, "good.json": etcd(complete())})
-        result.assert_outcomes(passed=13, failed=1)
+        result.assert_outcomes(passed=15, failed=1)
         result.stdout.fnmatch_lines(
             [f"usage report written to {path}" for path in (paths[1], paths[0], tmp_path / "summary")]
         )
@@ -528,7 +529,7 @@ def test_report_that_cannot_be_written_is_told_before_the_run(run: Run, option: 
 def test_report_that_cannot_be_written_in_the_end_fails_in_a_line(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", "/nowhere/summary")
     result = run("--usage-summary", dumps={"a.json": etcd(complete())})
-    result.assert_outcomes(passed=7)
+    result.assert_outcomes(passed=8)
     assert result.ret == 1
     result.stdout.fnmatch_lines(["/nowhere/summary: cannot be written: No such file or directory"])
 
@@ -595,3 +596,63 @@ def test_origins_that_cannot_be_used(run: Run, options: list[str], line: str) ->
     result = run(*options, dumps={"a.json": etcd(complete())})
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert any(line in one for one in result.errlines)
+
+
+CUT = [[one | {"traceId": f"{at:032x}"} for one in call(at, RANGE, GET)] for at in range(1, 100)]
+
+
+def test_data_quality_is_judged_by_its_own_test_and_limits(run: Run, pytester: pytest.Pytester) -> None:
+    """100 traces; 1 of 102 calls of KV/Range lost, 1 of 108 calls without server span; one that lost attributes."""
+    lost = call(200, RANGE, GET)[:1]
+    server, child = call(201, RANGE, GET)
+    dropped = [server, child | {"droppedAttributesCount": 1}]
+    orphan = [span("00000000000000dd", "00000000000000ee")]
+    accepted = ("--allow-clipped", "--allow-dropped")
+    assert run(*accepted, dumps={"a.json": etcd(complete(), *CUT, lost, dropped, orphan)}).ret == 0
+    run(*accepted, "--max-lost-calls=0.99", "--max-orphan-calls=0.93").assert_outcomes(passed=8)
+    result = run("--max-lost-calls=0.98", "--max-orphan-calls=0.92", "--usage-json=usage.json")
+    result.assert_outcomes(passed=7, failed=1)
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(
+        [
+            "  options: --max-lost-calls=0.98 --max-orphan-calls=0.92 --usage-json=usage.json",
+            "*test_data_quality*a.json*",
+            f'"{RANGE}" method was called 102 times, 1 of them without a recorded call (0.98%, allowed 0.98%)',
+            "1 call without server span, so of an unknown gRPC method (0.93%, allowed 0.92%)",
+            "exactly 100 traces: the download was probably cut at a limit (Jaeger's default is 100)",
+            "1 call or server span lost attributes to a limit (droppedAttributesCount)",
+            "lost-calls: *--max-lost-calls allows more",
+            "FAIL a.json: 4 findings in 1 test*",
+        ]
+    )
+    written = json.loads((pytester.path / "usage.json").read_text())["dumps"]["a.json"]["findings"]
+    kinds = ["lost-calls", "orphan-calls", "clipped-dump", "dropped-attributes"]
+    assert [finding["id"] for finding in written] == kinds
+
+
+@pytest.mark.parametrize("option", ["--max-lost-calls=0", "--max-orphan-calls=0", "--max-left-out=0"])
+def test_limit_of_nothing_is_a_limit(run: Run, option: str) -> None:
+    lost = [*call(200, RANGE, GET)[:1], span("00000000000000dd", "00000000000000ee")]
+    left_out = [one | {"traceId": "f" * 32} for one in call(7, "etcdserverpb.KV/Put", {})]
+    filler = [one for group in CUT[:98] for one in group]
+    more = [one | {"traceId": f"{at:032x}"} for at in range(500, 1500) for one in call(at, RANGE, GET)]
+    traces = sorted({one["traceId"] for one in (*filler, *more)})
+    roots = [span(f"{at:016x}") | {"traceId": trace} for at, trace in enumerate([*traces, TRACE])]
+    spans = [*complete(), *lost, *filler, *more, *left_out]
+    content = dump(resource(spans), resource(roots, "apiserver"))
+    run(dumps={"a.json": content}).assert_outcomes(passed=8)
+    run(option).assert_outcomes(passed=7, failed=1)
+
+
+@pytest.mark.parametrize("option", ["--max-lost-calls=101", "--max-orphan-calls=x", "--max-left-out=-1"])
+def test_limit_that_is_no_percentage_is_refused(run: Run, option: str) -> None:
+    result = run(option, dumps={"a.json": etcd(complete())})
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "is not a percentage from 0 to 100" in result.stderr.str()
+
+
+def test_warnings_are_printed_quietly_too(run: Run) -> None:
+    lines = run("-q", "--allow-clipped", dumps={"a.json": etcd(complete(), *CUT)}).outlines
+    warnings = [line for line in lines if line.startswith("warning: a.json: ")]
+    assert len(warnings) == 2
+    assert "exactly 100 traces: the download was probably cut" in warnings[1]

@@ -86,7 +86,7 @@ def test_gates_fail_once_with_everything(run: Run, pytester: pytest.Pytester) ->
     ]
     assert lines[start + 14 : start + 16] == [
         # The dump has a finding of its own, a span without call: saving it would not end with exit code 0.
-        "to accept the change, see to the 1 finding of lost.json first: what nobody expects is no reference",
+        "to accept the change, see to the 2 findings of lost.json first: what nobody expects is no reference",
         "or, for missing rows, add a [[gap]] to known_gaps.toml",
     ]
     # The tables of the dump that failed are there unasked, the summary of both is.
@@ -119,7 +119,7 @@ def test_command_that_accepts_the_change_exits_0_and_then_it_is_accepted(run: Ru
     assert program == "etcd-coverage"
     accepted = pytester.run(sys.executable, "-m", "etcd_coverage", *rest)
     assert accepted.ret == 0
-    accepted.assert_outcomes(passed=7, skipped=1)
+    accepted.assert_outcomes(passed=8, skipped=1)
     assert f"{reference}: left as they were: good.json" in accepted.outlines
     after = json.loads(reference.read_text())["dumps"]
     assert {name for name in after if after[name] != before[name]} == {"changed.json"}
@@ -158,7 +158,7 @@ def test_saved_usages_are_judged_and_bad_ones_reported(run: Run, pytester: pytes
     (dumps / "dump.json").write_text(json.dumps(etcd(odd)))
     result = run("-v", "-rs", f"--reference={dumps}/one.json", "--usage-json=usage.json", "--fail-on-missing")
     # 3 usages and the dump, two of them with the odd key, beside one that is none; all but the reference compared.
-    result.assert_outcomes(passed=7 + 6 + 7 + 6 + 3, failed=1 + 1 + 1, skipped=6 + 1)
+    result.assert_outcomes(passed=8 + 7 + 8 + 7 + 3, failed=1 + 1 + 1, skipped=7 + 1)
     lines = result.outlines
     assert "  both.json::good.json: 0.0 MB, a saved usage" in [line.replace("0.1 MB", "0.0 MB") for line in lines]
     assert lines.count("New key pattern detected: k") == 2

@@ -70,6 +70,9 @@ def test_nothing_has_no_table_but_calls() -> None:
 
 
 def test_keys_that_differ_by_a_space_look_different() -> None:
+    assert [escape(key) for key in ("a\\b", "\\x00", "\x00", "\u202e", "\ud800", "\U000e0001")] == [
+        "a\\\\b", "\\\\x00", "\\x00", "\\u202e", "\\ud800", "\\U000e0001",
+    ]  # fmt: skip
     assert [escape(key) for key in ("k", "k ", " k", "  ", "a b")] == ["k", "k\\x20", "\\x20k", "\\x20\\x20", "a b"]
 
 

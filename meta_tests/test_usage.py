@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -65,6 +66,17 @@ def test_saved_json_is_the_documented_format(tmp_path: Path) -> None:
         "calls_without_parent": 0,
         "grpc_spans_without_call": 0,
         "failed_without_call": 0,
+        "traces_limit": None,
+        "likely_apiserver": "",
+        "orphan": None,
+        "lost_calls": {},
+        "skipped_grpc_spans": 0,
+        "skipped_unexpected": {},
+        "dropped_attributes": None,
+        "dropped_events": None,
+        "text_arguments": {},
+        "overwritten_servers": None,
+        "doubled_servers": None,
     }
     assert saved["format"] == 1
     assert list(saved["dumps"]) == ["a.json", "z.json"]
@@ -135,6 +147,18 @@ def test_dump_without_calls_is_one_error(tmp_path: Path, content: dict[str, obje
     assert told in judged.error
     assert judged.error.startswith(f"{tmp_path}/dump.json: ")
     assert judged.findings == []
+
+
+@pytest.mark.parametrize("collects", [True, False])
+@pytest.mark.parametrize("content", [etcd(complete()), "{}"], ids=["dump", "no dump"])
+def test_garbage_collection_is_as_it_was(tmp_path: Path, collects: bool, content: dict[str, object] | str) -> None:
+    path = write(tmp_path / "dump.json", content)
+    try:
+        (gc.enable if collects else gc.disable)()
+        judge(path)
+        assert gc.isenabled() is collects
+    finally:
+        gc.enable()
 
 
 def test_quality_is_told_of_a_dump_that_could_not_be_judged(tmp_path: Path) -> None:

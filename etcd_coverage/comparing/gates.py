@@ -9,7 +9,6 @@ from msgspec import Struct
 
 from etcd_coverage.comparing import compare
 from etcd_coverage.comparing.compare import MISSING, NEW, ComparedRow, Coverage, Shape
-from etcd_coverage.judging.usage import TRACE_LIMITS
 from etcd_coverage.reference import GRPC_METHODS, GRPC_PREFIX, short_name
 from etcd_coverage.text import counted, escape, percent
 
@@ -116,7 +115,7 @@ def doubts(methods: Iterable[str], subject: Usage) -> list[str]:
     """Return why the subject may have called the gRPC methods in more ways than its dump shows."""
     quality = subject.quality
     found = []
-    if quality.traces in TRACE_LIMITS:
+    if quality.is_clipped():
         found.append(f"exactly {quality.traces:,} traces, so the download was probably cut")
     if quality.calls_without_parent:
         found.append(f"{quality.calls_without_parent} calls without parent")

@@ -87,6 +87,8 @@ def _check_start(head: bytes) -> None:
         return
     if start.startswith(b"<"):
         raise DumpError(f"is HTML or XML, not a dump ({start_of(start)}): some other server answered, check the URL")
+    if start.startswith(b"version https://git-lfs.github.com/spec/"):
+        raise DumpError("is a Git LFS pointer, not the dump itself: fetch that with git lfs pull")
     line = start.splitlines()[0][:200]
     if line.decode("utf-8", "replace").isprintable():
         raise DumpError(f"is plain text, not a dump ({start_of(start)}): check the URL it was downloaded from")

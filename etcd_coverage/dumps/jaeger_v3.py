@@ -51,6 +51,29 @@ def read(data: memoryview) -> list[Resource]:
         return list(_one_by_one(data))
 
 
+def traces_limit(data: memoryview) -> int | None:
+    """Return the number of traces at which the dump may be cut, as `write.tail` notes it; None without such a note."""
+    ends = bytes(data[:_NOTE_WITHIN]) + bytes(data[-_NOTE_WITHIN:])
+    if b'"etcdK8sCoverage"' not in ends:
+        return None
+    try:
+        return msgspec.json.decode(data, type=_Noted).note.traces_limit
+    except msgspec.ValidationError:
+        return None
+
+
+class _Note(Struct, rename="camel"):
+    traces_limit: int | None = None
+
+
+class _Noted(Struct):
+    note: _Note = msgspec.field(name="etcdK8sCoverage", default_factory=_Note)
+
+
+# The note stands beside the result, at an end of the file: looking for it in between would cost a second reading.
+_NOTE_WITHIN = 4096
+
+
 def check(data: memoryview) -> None:
     """Raise the `DumpError` that `read` would raise; holds no more than one resource in memory."""
     check_utf8(data)

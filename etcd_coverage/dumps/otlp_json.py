@@ -28,6 +28,7 @@ _NO_ITEMS = Raw(b"[]")
 _NOTHING = Raw(b"{}")
 
 _Enum = Annotated[int, Meta(ge=-(2**31), lt=2**31)]
+_Uint32 = Annotated[int, Meta(ge=0, lt=2**32)]
 
 OtherSpelling = Annotated[int, Meta(ge=1, le=0)] | UnsetType
 """A field that refuses every value, which sends what holds it to `spelling`: no number is within its bounds."""
@@ -40,6 +41,8 @@ class JsonSpan(Span, gc=False):
     span_id: str = msgspec.field(name="spanId", default="")
     parent_span_id: str = msgspec.field(name="parentSpanId", default="")
     kind: _Enum = 0
+    dropped_attributes: _Uint32 = msgspec.field(name="droppedAttributesCount", default=0)
+    dropped_events: _Uint32 = msgspec.field(name="droppedEventsCount", default=0)
     # OTLP's spans have none: it is set when their resource is known.
     service_name: str = msgspec.field(name="resource.service.name", default="")
     raw_attributes: Raw = msgspec.field(name="attributes", default=_NO_ITEMS)
@@ -48,6 +51,8 @@ class JsonSpan(Span, gc=False):
     snake_trace_id: OtherSpelling = msgspec.field(name="trace_id", default=UNSET)
     snake_span_id: OtherSpelling = msgspec.field(name="span_id", default=UNSET)
     snake_parent_span_id: OtherSpelling = msgspec.field(name="parent_span_id", default=UNSET)
+    snake_dropped_attributes: OtherSpelling = msgspec.field(name="dropped_attributes_count", default=UNSET)
+    snake_dropped_events: OtherSpelling = msgspec.field(name="dropped_events_count", default=UNSET)
 
     def attributes(self) -> Attributes:
         """Return the attributes by key; of several with the same key the first counts.
@@ -109,6 +114,8 @@ class JsonSpan(Span, gc=False):
             self.parent_span_id,
             self.name,
             self.kind,
+            self.dropped_attributes,
+            self.dropped_events,
             bytes(self.raw_attributes),
             bytes(self.raw_events),
             bytes(self.raw_status),

@@ -26,8 +26,10 @@ class Span(Struct, gc=False):
     """The fields of an OTLP span that the suite reads.
 
     Ids are texts that are equal where the ids are; empty where an id is absent, and ``parent_span_id`` at a root.
-    ``kind`` is OTLP's number, ``service_name`` that of its resource, empty without one. The methods raise `DumpError`,
-    naming the span, for a field that cannot be read.
+    ``kind`` is OTLP's number, ``service_name`` that of its resource, empty without one. ``dropped_attributes`` and
+    ``dropped_events`` count what a limit of the SDK kept out
+    (https://opentelemetry.io/docs/specs/otel/trace/sdk/#span-limits). The methods raise `DumpError`, naming the span,
+    for a field that cannot be read.
     """
 
     trace_id: str = ""
@@ -35,6 +37,8 @@ class Span(Struct, gc=False):
     parent_span_id: str = ""
     name: str = ""
     kind: int = 0
+    dropped_attributes: int = 0
+    dropped_events: int = 0
     service_name: str = ""
 
     @abstractmethod

@@ -8,9 +8,10 @@ from msgspec.structs import replace
 
 from etcd_coverage.attributes import get_str
 from etcd_coverage.judging.findings import NEW_CALL_PATTERN, NEW_KEY_PATTERN, merged
+from etcd_coverage.judging.losses import TYPED_ARGUMENTS, is_text
 from etcd_coverage.judging.origin_counts import OriginCounts, errors
 from etcd_coverage.judging.reference_rows import python_dict
-from etcd_coverage.judging.span_maps import example_of
+from etcd_coverage.judging.server_spans import example_of
 from etcd_coverage.judging.usage import Finding, Row
 from etcd_coverage.key_pattern import every_pattern, key_pattern
 from etcd_coverage.reference import GRPC_METHODS, SPECIAL_KEYS, SPECIAL_RESOURCES
@@ -120,7 +121,9 @@ def classify(
         if not known:
             findings.append(_finding(NEW_KEY_PATTERN, f"New key pattern detected: {pattern}", row, group.first))
         if not call_pattern:
-            findings.append(_finding(NEW_CALL_PATTERN, _new_call_pattern(method, row), row, group.first))
+            findings.append(
+                _finding(NEW_CALL_PATTERN, _new_call_pattern(method, row, group.first.attributes), row, group.first)
+            )
     return rows, merged(findings)
 
 
@@ -148,6 +151,9 @@ def _marks(method: GrpcMethod, args: tuple[str, ...]) -> str:
     return "".join("X" if arg.name in args else " " for arg in method.args)
 
 
-def _new_call_pattern(method: GrpcMethod, row: Row) -> str:
-    values = ",".join(f"{arg.name}={'true' if arg.name in row.args else 'false'}" for arg in method.args)
-    return f"New call pattern detected: {method.name}(key={row.key_pattern},{values})"
+def _new_call_pattern(method: GrpcMethod, row: Row, attributes: Attributes) -> str:
+    values = dict.fromkeys((arg.name for arg in method.args), "false") | dict.fromkeys(row.args, "true")
+    # A text is no number or bool, but neither is its argument absent.
+    values |= {arg: "text" for name, arg in TYPED_ARGUMENTS[method.name].items() if arg and is_text(attributes, name)}
+    listed = ",".join(f"{name}={value}" for name, value in values.items())
+    return f"New call pattern detected: {method.name}(key={row.key_pattern},{listed})"

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from etcd_coverage.judging.data_quality import QUALITY_STEPS
 from etcd_coverage.judging.origin_counts import OriginCounts, merged_origins
-from etcd_coverage.judging.span_maps import example_of
+from etcd_coverage.judging.server_spans import example_of
 from etcd_coverage.judging.usage import Finding, Origin
 from etcd_coverage.reference import GRPC_METHODS
 from etcd_coverage.text import counted, escape
@@ -40,6 +41,7 @@ NEXT_STEPS = {
     NEW_CALL_PATTERN: f"if Kubernetes may call it so, add a CallPattern to {REFERENCE}",
     LEASE_WITHOUT_ID: "check the etcd version: its lease_grant spans carry an id",
     LEASE_WITHOUT_TTL: "check the etcd version: its lease_grant spans carry a ttl",
+    **QUALITY_STEPS,
 }
 """What to do about a finding, by its id."""
 

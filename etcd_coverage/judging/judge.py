@@ -6,16 +6,17 @@ import gc
 from typing import TYPE_CHECKING
 
 from etcd_coverage.dumps.error import DOWNLOAD, DumpError
-from etcd_coverage.dumps.kinds import read_dump
-from etcd_coverage.judging import findings, span_maps
+from etcd_coverage.dumps.kinds import open_dump
+from etcd_coverage.judging import findings, losses, span_maps
 from etcd_coverage.judging.ancestors import Ancestors
 from etcd_coverage.judging.classify import KeyPatterns, classify
+from etcd_coverage.judging.data_quality import OVERWRITTEN_STEP
 from etcd_coverage.judging.leases import LEASE_GRANT, leases
 from etcd_coverage.judging.outcomes import Outcomes
 from etcd_coverage.judging.usage import Finding, Quality, Row, Usage
 from etcd_coverage.reference import GRPC_METHODS
 from etcd_coverage.releases import can_call
-from etcd_coverage.text import escape
+from etcd_coverage.text import counted, escape
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,7 +36,9 @@ def judge(path: Path, kubernetes_version: str = "") -> Usage:
     collecting = gc.isenabled()
     gc.disable()
     try:
-        return usage_of(read_dump(path), quality, kubernetes_version)
+        dump = open_dump(path)
+        quality.traces_limit = dump.traces_limit
+        return usage_of(dump.resources, quality, kubernetes_version)
     except DumpError as error:
         return Usage(quality=quality, error=f"{escape(str(path))}: {error}")
     finally:
@@ -49,12 +52,19 @@ def usage_of(resources: Iterable[Resource], quality: Quality, kubernetes_version
     if not quality.spans:
         raise DumpError(f"has no spans: collect traces again, or ask Jaeger for another window with {DOWNLOAD}")
     grpc_spans = span_maps.grpc_spans(spans)
+    if not grpc_spans and (overwritten := quality.overwritten_servers):
+        raise DumpError(
+            f"has no etcd gRPC spans left: {counted(overwritten.count, 'server span')}, such as "
+            f"{overwritten.example.span_id} of trace {overwritten.example.trace_id}, came again as a span of another "
+            f"kind with the same ids, as Zipkin's shared ids do; {OVERWRITTEN_STEP}"
+        )
     if not grpc_spans:
         raise DumpError(
             "has no etcd gRPC spans: start etcd with --enable-distributed-tracing, "
             f"and download with {DOWNLOAD} --service etcd"
         )
     calls = span_maps.calls_map(spans, grpc_spans, quality)
+    losses.count_faulty_calls(spans, calls, quality)
     ancestors = Ancestors(spans)
     outcomes = Outcomes(spans)
     patterns = KeyPatterns()

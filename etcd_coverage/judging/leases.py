@@ -9,7 +9,7 @@ from etcd_coverage.attributes import get_int, get_str
 from etcd_coverage.judging.findings import LEASE_WITHOUT_ID, LEASE_WITHOUT_TTL, NEW_KEY_PATTERN, merged
 from etcd_coverage.judging.origin_counts import OriginCounts
 from etcd_coverage.judging.reference_rows import python_dict
-from etcd_coverage.judging.span_maps import example_of
+from etcd_coverage.judging.server_spans import example_of
 from etcd_coverage.judging.usage import Finding, Lease
 from etcd_coverage.text import escape
 

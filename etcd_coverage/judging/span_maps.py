@@ -9,13 +9,14 @@ from msgspec import Struct
 
 from etcd_coverage.attributes import Attributes, get_int
 from etcd_coverage.dumps.error import DumpError
-from etcd_coverage.dumps.spans import SERVER, Resource, Span, describe
-from etcd_coverage.judging.usage import Example, Quality
-from etcd_coverage.reference import GRPC_PREFIX
-from etcd_coverage.text import escape, shorten
+from etcd_coverage.dumps.spans import Resource, Span, describe
+from etcd_coverage.judging import losses
+from etcd_coverage.judging.server_spans import example_of, is_grpc_span
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    from etcd_coverage.judging.usage import Quality
 
 APISERVER = "apiserver"
 TXN = "etcdserverpb.KV/Txn"
@@ -76,15 +77,25 @@ def spans_map(resources: Iterable[Resource], quality: Quality) -> SpansMap:
     conflicts = [example_of(later) for first, later in again if first.content() != later.content()]
     quality.conflicting_spans = list(dict.fromkeys(conflicts))
     quality.skipped_spans = quality.spans - sum(map(len, kept.values())) - len(again)
-    quality.calls_without_parent = sum(
-        _lost_calls(scopes, kept) for service, scopes in by_service.items() if service != APISERVER
-    )
+    losses.count_overwritten(again, quality)
+    if apiserver:
+        losses.count_left_out((trace for trace_id, trace in spans.items() if trace_id not in apiserver), quality)
+    else:
+        quality.likely_apiserver = losses.likely_apiserver(by_service, kept)
+    orphans = [
+        span
+        for service, scopes in by_service.items()
+        if service != APISERVER
+        for span in _calls_without_parent(scopes, kept)
+    ]
+    quality.calls_without_parent = len(orphans)
+    quality.orphan = example_of(orphans[0]) if orphans else None
     return kept
 
 
-def _lost_calls(scopes: list[list[Span]], kept: SpansMap) -> int:
-    """Count a service's spans whose parent is not in the dump; such spans are calls if the service answers gRPC."""
-    lost = 0
+def _calls_without_parent(scopes: list[list[Span]], kept: SpansMap) -> list[Span]:
+    """Return a service's spans whose parent is not in the dump; such spans are calls if the service answers gRPC."""
+    orphans = []
     answers = False
     for scope in scopes:
         for span in scope:
@@ -95,16 +106,11 @@ def _lost_calls(scopes: list[list[Span]], kept: SpansMap) -> int:
             if is_grpc_span(span):
                 answers = True
             elif span.parent_span_id and span.parent_span_id not in trace:
-                lost += 1
-    return lost if answers else 0
+                orphans.append(span)
+    return orphans if answers else []
 
 
 _EXPORTER = "OTLP demands it: check what exported these traces"
-
-
-def is_grpc_span(span: Span) -> bool:
-    """Tell whether the span is an etcd gRPC method, seen by the server."""
-    return span.kind == SERVER and span.name.startswith(GRPC_PREFIX)
 
 
 def grpc_spans(spans: SpansMap) -> dict[str, list[Span]]:
@@ -112,7 +118,7 @@ def grpc_spans(spans: SpansMap) -> dict[str, list[Span]]:
     found: defaultdict[str, list[Span]] = defaultdict(list)
     for trace in spans.values():
         for span in trace.values():
-            if span.kind == SERVER and is_grpc_span(span):
+            if is_grpc_span(span):
                 found[span.name].append(span)
     return dict(found)
 
@@ -133,8 +139,8 @@ def calls_map(spans: SpansMap, grpc_spans: Mapping[str, list[Span]], quality: Qu
                 called.add(parent)
         if len(called) < len(in_trace):
             idle = [server for span_id, server in in_trace.items() if span_id not in called]
-            quality.grpc_spans_without_call += len(idle)
-            quality.failed_without_call += sum(server.failed() for server in idle)
+            losses.count_idle(idle, in_trace, quality)
+    quality.lost_calls = dict(sorted(quality.lost_calls.items()))
     return dict(calls)
 
 
@@ -145,8 +151,3 @@ def lease_map(calls: dict[str, list[Call]]) -> dict[int, list[Call]]:
         if LEASE in call.attributes:
             leases[get_int(call.attributes, LEASE)].append(call)
     return dict(leases)
-
-
-def example_of(span: Span) -> Example:
-    """Return the ids of the span, escaped; an id is 16 or 32 characters, so more than 80 are cut."""
-    return Example(escape(shorten(span.trace_id, 80)), escape(shorten(span.span_id, 80)))

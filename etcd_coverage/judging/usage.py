@@ -10,6 +10,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
+from etcd_coverage.text import counted
+
 Count = Annotated[int, Meta(ge=0)]
 """A number of something; checked when a usage is loaded."""
 
@@ -28,6 +30,9 @@ Text = Annotated[
 TRACE_LIMITS = (100, 1_000, 1_500, 10_000, 100_000)
 """Numbers of traces at which a download was probably cut: Jaeger's default (100), its UI's largest, and round ones."""
 
+CLIPPED_STEP = "ask for more with query.num_traces, or use python -m etcd_coverage.jaeger"
+"""What to do about a download that was cut."""
+
 MOST_CONFLICTS = 10
 """How many spans with several contents have a warning of their own."""
 
@@ -39,12 +44,32 @@ class Example(Struct, frozen=True):
     span_id: Text
 
 
+class SpanCount(Struct, frozen=True):
+    """How many spans have something in common, and the first of them."""
+
+    count: Positive
+    example: Example
+
+
 class Quality(Struct, kw_only=True):
     """How complete a dump is: counts of spans and traces, and what they leave uncertain.
 
-    ``spans`` and ``traces`` count the whole dump, all other numbers what was kept of it. ``duplicate_spans`` counts
-    spans that came again, ``conflicting_spans`` names those that came again with another content (of what the suite
-    reads). ``failed_without_call`` counts those of ``grpc_spans_without_call`` whose status is an error.
+    ``spans`` and ``traces`` count the whole dump, ``skipped_...`` what was left out of it, all other numbers what was
+    kept. ``duplicate_spans`` counts spans that came again, ``conflicting_spans`` names those that came again with
+    another content (of what the suite reads). ``failed_without_call`` counts those of ``grpc_spans_without_call`` whose
+    status is an error. Version 0.1 did not save what follows these:
+
+    - ``traces_limit``: the number of traces at which the download was cut, or may be, as noted in the dump
+    - ``likely_apiserver``: without a service ``apiserver``, the service that calls etcd in its place
+    - ``orphan``: the first of ``calls_without_parent``
+    - ``lost_calls``: server spans by gRPC method whose call must be there and is not: they did not fail
+    - ``skipped_grpc_spans``: server spans in the traces left out, and ``skipped_unexpected`` those of them, by gRPC
+      method, of methods that are not in the reference
+    - ``dropped_attributes``: calls and their server spans that lost attributes to a limit, ``dropped_events`` the
+      calls that lost events
+    - ``text_arguments``: calls whose argument of that name is a text where a number or bool is due
+    - ``overwritten_servers``: server spans that a span of another kind with the same ids replaced
+    - ``doubled_servers``: server spans with one of the same gRPC method right above them
     """
 
     spans: Count = 0
@@ -56,18 +81,35 @@ class Quality(Struct, kw_only=True):
     calls_without_parent: Count = 0
     grpc_spans_without_call: Count = 0
     failed_without_call: Count = 0
+    traces_limit: Count | None = None
+    likely_apiserver: Text = ""
+    orphan: Example | None = None
+    lost_calls: dict[Text, SpanCount] = {}
+    skipped_grpc_spans: Count = 0
+    skipped_unexpected: dict[Text, SpanCount] = {}
+    dropped_attributes: SpanCount | None = None
+    dropped_events: SpanCount | None = None
+    text_arguments: dict[Text, SpanCount] = {}
+    overwritten_servers: SpanCount | None = None
+    doubled_servers: SpanCount | None = None
+
+    def is_clipped(self) -> bool:
+        """Return whether the download was probably cut, by the number of traces."""
+        return self.traces in TRACE_LIMITS or (self.traces_limit is not None and self.traces >= self.traces_limit)
 
     def warnings(self) -> list[str]:
         """Return what makes the dump doubtful, a line each."""
         found = []
         if not self.apiserver_traces:
-            found.append("no records of traces from the apiserver")
+            found.append(f"no records of traces from the apiserver{self._instead()}")
         elif self.skipped_spans:
             found.append(f"skipped {self.skipped_spans} spans without traces in apiserver")
-        if self.traces in TRACE_LIMITS:
+        if self.is_clipped():
+            found.append(f"{self.clipped_text()}; {CLIPPED_STEP}")
+        if self.dropped_events:
             found.append(
-                f"exactly {self.traces:,} traces: the download was probably cut at a limit (Jaeger's default is 100); "
-                "ask for more with query.num_traces, or use python -m etcd_coverage.jaeger"
+                f"{counted(self.dropped_events.count, 'call')} lost events to a limit, maybe contract events: see "
+                f"span {self.dropped_events.example.span_id} of trace {self.dropped_events.example.trace_id}"
             )
         found += [
             f"span {span.span_id} of trace {span.trace_id} came again with another content: the later one counts"
@@ -76,6 +118,17 @@ class Quality(Struct, kw_only=True):
         if len(self.conflicting_spans) > MOST_CONFLICTS:
             found.append(f"{len(self.conflicting_spans) - MOST_CONFLICTS} more spans came again with another content")
         return found
+
+    def clipped_text(self) -> str:
+        """Return why the download was probably cut."""
+        noted = self.traces_limit is not None and self.traces >= self.traces_limit
+        limit = f"the limit of {self.traces_limit:,} that the download noted" if noted else "a limit"
+        return f"exactly {self.traces:,} traces: the download was probably cut at {limit} (Jaeger's default is 100)"
+
+    def _instead(self) -> str:
+        if not self.likely_apiserver:
+            return ""
+        return f': service "{self.likely_apiserver}" calls etcd in its place, whose service.name must be apiserver'
 
 
 class Origin(Struct, frozen=True, kw_only=True):

@@ -83,7 +83,7 @@ def grouped(findings: Sequence[Finding], jaeger_url: str = "") -> Findings:
 
 _KEY_IN_MESSAGE = {
     NEW_KEY_PATTERN: re.compile(r"(.*?detected: )(.*)()", re.DOTALL),
-    NEW_CALL_PATTERN: re.compile(r"(.*?\(key=)(.*?)((?:,\w+=(?:true|false))*\))", re.DOTALL),
+    NEW_CALL_PATTERN: re.compile(r"(.*?\(key=)(.*?)((?:,\w+=(?:true|false|text))*\))", re.DOTALL),
 }
 
 

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
     import pytest
 
+    from etcd_coverage.judging.data_quality import Limits
     from etcd_coverage.judging.usage import Usage
     from etcd_coverage.suite.run import Run
-
 
 GROUP = "etcd coverage"
 GATES = "etcd coverage: compare with a reference"
@@ -42,6 +42,28 @@ def add_options(parser: pytest.Parser) -> None:
         help="the release that the dumps are from: methods that came later need not be called "
         "(default: as the file name says, as in kubernetes-1.36.json.gz, else the newest)",
     )
+    judging.addoption(
+        "--max-lost-calls",
+        metavar="PCT",
+        type=_parsed_by("percentage"),
+        help="fails if more than PCT %% of a gRPC method's server spans lack their call (default: 1)",
+    )
+    judging.addoption(
+        "--max-orphan-calls",
+        metavar="PCT",
+        type=_parsed_by("percentage"),
+        help="fails if more than PCT %% of the calls lack their server span "
+        "(default: 0.1, and 1 in a dump without spans of the apiserver)",
+    )
+    judging.addoption(
+        "--max-left-out",
+        metavar="PCT",
+        type=_parsed_by("percentage"),
+        help="fails if more than PCT %% of the server spans are of unexpected methods in traces left out "
+        "(default: 0.1)",
+    )
+    judging.addoption("--allow-clipped", action="store_true", help="accepts a dump that was cut at a limit of traces")
+    judging.addoption("--allow-dropped", action="store_true", help="accepts calls that lost attributes to a limit")
     judging.addoption(
         "--jaeger-url",
         metavar="URL",
@@ -167,6 +189,7 @@ def checked_run(given: argparse.Namespace, project: Path, *, known_reference: Us
     for option, target in (("--usage-markdown", given.usage_markdown), ("--usage-html", given.usage_html)):
         if target and (Path(target).is_dir() or not Path(target).absolute().parent.is_dir()):
             raise DumpError(f"{option}: {escape(target)} cannot be written: name a file in a folder that exists")
+    run.limits = limits_of(given)
     demanded = gates.Gates(
         min_coverage=given.min_coverage,
         min_shape_coverage=given.min_shape_coverage,
@@ -190,20 +213,36 @@ def checked_run(given: argparse.Namespace, project: Path, *, known_reference: Us
     return run
 
 
+def limits_of(given: argparse.Namespace) -> Limits:
+    """Return what of a dump may be lost, by the options or else by default."""
+    from msgspec.structs import replace
+
+    from etcd_coverage.judging.data_quality import Limits
+
+    given_limits = {
+        "max_lost_calls": given.max_lost_calls,
+        "max_orphan_calls": given.max_orphan_calls,
+        "max_left_out": given.max_left_out,
+    }
+    limits = Limits(allow_clipped=given.allow_clipped, allow_dropped=given.allow_dropped)
+    return replace(limits, **{name: limit for name, limit in given_limits.items() if limit is not None})
+
+
 _OPTIONS = (
     "testdata", "require-dumps", "usage-html", "usage-markdown", "usage-summary",
 )  # fmt: skip
 _SHOWN = (
-    "kubernetes-version", "jaeger-url", "usage-json", "origins", "reference", "min-coverage", "min-shape-coverage",
+    "kubernetes-version", "max-lost-calls", "max-orphan-calls", "max-left-out", "allow-clipped", "allow-dropped",
+    "jaeger-url", "usage-json", "origins", "reference", "min-coverage", "min-shape-coverage",
     "fail-on-new", "fail-on-missing", "min-calls", "gate-methods", "known-gaps",
 )  # fmt: skip
 
 
 def asked(given: argparse.Namespace) -> list[str]:
     """Return the names of the options that were given: each asks for the suite's verdict."""
-    return [
-        f"--{name}" for name in (*_OPTIONS, *_SHOWN) if getattr(given, name.replace("-", "_")) not in (None, "", False)
-    ]
+    values = {name: getattr(given, name.replace("-", "_")) for name in (*_OPTIONS, *_SHOWN)}
+    # A limit of 0 % is given too.
+    return [f"--{name}" for name, value in values.items() if value is not False and value not in (None, "")]
 
 
 def in_force(given: argparse.Namespace) -> str:

@@ -10,6 +10,7 @@ from etcd_coverage.comparing import advise, compare, gates, known_gaps, saved
 from etcd_coverage.comparing.saved import Reference, Source
 from etcd_coverage.dumps.error import DumpError
 from etcd_coverage.judging import usage
+from etcd_coverage.judging.data_quality import Limits, with_quality_findings
 from etcd_coverage.judging.origin_counts import MOST_SAVED
 from etcd_coverage.releases import release_of
 from etcd_coverage.reports import comparison as comparison_text
@@ -53,6 +54,7 @@ class Run:
         self.usages: dict[str, Usage] = {}
         self.reference: Source | None = None
         self.gates = gates.Gates()
+        self.limits = Limits()
         self._reference_usage: Usage | None = None
         self._gaps: list[KnownGap] = []
         self._kubernetes_version = kubernetes_version
@@ -106,9 +108,10 @@ class Run:
         source = self.sources[name]
         if name not in self.usages:
             if self._reference_usage is not None and self.reference and saved.same(source, self.reference):
-                self.usages[name] = self._reference_usage
+                found = self._reference_usage
             else:
-                self.usages[name] = saved.usage_of(source, self.release(name))
+                found = saved.usage_of(source, self.release(name))
+            self.usages[name] = with_quality_findings(found, self.limits)
         return self.usages[name]
 
     def reference_usage(self) -> Usage:

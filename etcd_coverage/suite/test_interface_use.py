@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from etcd_coverage.judging.data_quality import QUALITY_STEPS
 from etcd_coverage.judging.findings import UNEXPECTED_METHOD
 from etcd_coverage.judging.leases import LEASE_GRANT
 from etcd_coverage.reference import GRPC_METHODS, GrpcMethod
 from etcd_coverage.releases import can_call
 
 if TYPE_CHECKING:
+    from etcd_coverage.judging.usage import Finding
     from etcd_coverage.suite.verdict import Verdict
 
 # The other methods may be called in any way, or not at all; leases have a test of their own.
@@ -37,11 +39,15 @@ class TestInterfaceUse:
             pytest.skip(
                 f"{method.name} came with Kubernetes {method.since}, this dump is of {etcd_verdict.kubernetes_version}"
             )
-        etcd_verdict.expect_none(
-            [finding for finding in etcd_verdict.usage.findings if finding.grpc_method == method.name]
-        )
+        etcd_verdict.expect_none(_of_method(etcd_verdict, method.name))
 
     def test_lease_grant(self, etcd_verdict: Verdict) -> None:
-        etcd_verdict.expect_none(
-            [finding for finding in etcd_verdict.usage.findings if finding.grpc_method == LEASE_GRANT]
-        )
+        etcd_verdict.expect_none(_of_method(etcd_verdict, LEASE_GRANT))
+
+    def test_data_quality(self, etcd_verdict: Verdict) -> None:
+        etcd_verdict.expect_none([finding for finding in etcd_verdict.usage.findings if finding.id in QUALITY_STEPS])
+
+
+def _of_method(verdict: Verdict, method: str) -> list[Finding]:
+    found = [finding for finding in verdict.usage.findings if finding.grpc_method == method]
+    return [finding for finding in found if finding.id not in QUALITY_STEPS]

@@ -1,0 +1,164 @@
+"""Data quality x limits -> what makes a dump's numbers wrong, as findings of their own."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from etcd_coverage.judging.usage import CLIPPED_STEP, Finding, SpanCount, Usage
+from etcd_coverage.key_pattern import key_pattern
+from etcd_coverage.reference import SPECIAL_KEYS, SPECIAL_RESOURCES
+from etcd_coverage.text import counted, percent, shorten
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LOST_CALLS = "lost-calls"
+ORPHAN_CALLS = "orphan-calls"
+LEFT_OUT_METHOD = "left-out-method"
+DROPPED_ATTRIBUTES = "dropped-attributes"
+CLIPPED_DUMP = "clipped-dump"
+TEXT_ARGUMENT = "text-argument"
+OVERWRITTEN_SERVERS = "overwritten-server-spans"
+DOUBLED_SERVERS = "doubled-server-spans"
+OTHER_PREFIX = "other-prefix"
+
+OVERWRITTEN_STEP = "export with OTLP, or let client and server have span ids of their own"
+_AGAIN = "look for a sampler, an etcd that was killed or a full exporter queue, and collect again"
+
+QUALITY_STEPS = {
+    LOST_CALLS: f"{_AGAIN}; --max-lost-calls allows more",
+    ORPHAN_CALLS: f"{_AGAIN}; --max-orphan-calls allows more",
+    LEFT_OUT_METHOD: "see who called: a trace that lost its apiserver spans, or another client, which "
+    "--max-left-out allows",
+    DROPPED_ATTRIBUTES: "raise etcd's OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT and collect again; --allow-dropped accepts it",
+    CLIPPED_DUMP: f"{CLIPPED_STEP}; --allow-clipped accepts it",
+    TEXT_ARGUMENT: "export to a store that keeps types: Elasticsearch makes texts of numbers and bools",
+    OVERWRITTEN_SERVERS: OVERWRITTEN_STEP,
+    DOUBLED_SERVERS: "trace etcd once: one interceptor or agent, not two",
+    OTHER_PREFIX: "start the apiserver without --etcd-prefix: the reference has keys under /registry",
+}
+"""What to do about a finding on data quality, by its id."""
+
+
+class Limits(Struct, frozen=True, kw_only=True):
+    """What of a dump may be lost, in percent.
+
+    ``max_lost_calls`` of a gRPC method's server spans may lack their call; ``max_orphan_calls`` of all calls their
+    server span (None: 0.1 where the dump has spans of the apiserver, else 1: an etcd that is killed, as robustness
+    tests do, loses more); ``max_left_out`` of all server spans may be of unexpected methods in traces left out.
+    """
+
+    max_lost_calls: float = 1.0
+    max_orphan_calls: float | None = None
+    max_left_out: float = 0.1
+    allow_clipped: bool = False
+    allow_dropped: bool = False
+
+
+def with_quality_findings(usage: Usage, limits: Limits) -> Usage:
+    """Return the usage with the findings on data quality that these limits make, and no others of that kind."""
+    if usage.error is not None:
+        return usage
+    others = [finding for finding in usage.findings if finding.id not in QUALITY_STEPS]
+    return replace(usage, findings=[*others, *quality_findings(usage, limits)])
+
+
+def quality_findings(usage: Usage, limits: Limits) -> list[Finding]:
+    """Return a finding for each way in which the dump is beyond the limits."""
+    return [*_lost(usage, limits), *_faulty(usage, limits), *_other_prefix(usage)]
+
+
+def _lost(usage: Usage, limits: Limits) -> Iterator[Finding]:
+    quality = usage.quality
+    for method, lost in quality.lost_calls.items():
+        called = usage.calls.get(method, lost.count)
+        if _exceeds(lost.count, called, limits.max_lost_calls):
+            times = counted(called, "time")
+            what = f'"{method}" method was called {times}, {lost.count} of them without a recorded call'
+            yield _finding(LOST_CALLS, what + _share(lost.count, called, limits.max_lost_calls), lost, method)
+    servers = sum(usage.calls.values())
+    orphans = quality.calls_without_parent
+    most = limits.max_orphan_calls
+    if most is None:
+        most = 0.1 if quality.apiserver_traces else 1.0
+    if _exceeds(orphans, servers + orphans, most):
+        what = f"{counted(orphans, 'call')} without server span, so of an unknown gRPC method"
+        share = _share(orphans, servers + orphans, most)
+        yield Finding(id=ORPHAN_CALLS, grpc_method="", message=what + share, count=orphans, example=quality.orphan)
+    left_out = sum(found.count for found in quality.skipped_unexpected.values())
+    if _exceeds(left_out, servers + quality.skipped_grpc_spans, limits.max_left_out):
+        for method, found in quality.skipped_unexpected.items():
+            what = f"{counted(found.count, 'call')} to method {method} in traces without spans of the apiserver"
+            share = _share(left_out, servers + quality.skipped_grpc_spans, limits.max_left_out)
+            yield _finding(LEFT_OUT_METHOD, what + share, found, method)
+
+
+def _faulty(usage: Usage, limits: Limits) -> Iterator[Finding]:
+    quality = usage.quality
+    if quality.is_clipped() and not limits.allow_clipped:
+        yield Finding(id=CLIPPED_DUMP, grpc_method="", message=quality.clipped_text(), count=quality.traces)
+    if (dropped := quality.dropped_attributes) and not limits.allow_dropped:
+        what = f"{counted(dropped.count, 'call or server span')} lost attributes to a limit (droppedAttributesCount)"
+        yield _finding(DROPPED_ATTRIBUTES, what, dropped)
+    for name, texts in quality.text_arguments.items():
+        what = f"{name} is a text where a number or bool is due, in {counted(texts.count, 'call')}"
+        yield _finding(TEXT_ARGUMENT, what, texts)
+    if overwritten := quality.overwritten_servers:
+        what = f"{counted(overwritten.count, 'server span')} replaced by a span of another kind with the same ids"
+        yield _finding(OVERWRITTEN_SERVERS, f"{what}, as Zipkin's shared ids do: calls are lost", overwritten)
+    if doubled := quality.doubled_servers:
+        what = f"{counted(doubled.count, 'server span')} with one of the same method right below: calls count twice"
+        yield _finding(DOUBLED_SERVERS, what, doubled)
+
+
+def _other_prefix(usage: Usage) -> Iterator[Finding]:
+    """Find the prefix in place of /registry that gives most of the calls a known key."""
+    keyed = sum(row.calls for row in usage.rows if row.key_pattern)
+    known: Counter[str] = Counter()
+    for row in usage.rows:
+        if row.known_key:
+            continue
+        for prefix, rest in _cuts(row.key_pattern):
+            if key_pattern(f"/registry/{rest}", SPECIAL_KEYS, SPECIAL_RESOURCES):
+                known[prefix] += row.calls
+    if not known:
+        return
+    prefix = max(known, key=lambda prefix: (known[prefix], -len(prefix)))
+    calls = known[prefix]
+    if 2 * calls > keyed:
+        shown = shorten(prefix, 80) or "/"
+        what = f"most keys ({calls} of {counted(keyed, 'call')}) are under {shown}, not /registry"
+        message = f"{what}: the apiserver runs with --etcd-prefix={shown}"
+        example = next(row.example for row in usage.rows if not row.known_key and row.key_pattern.startswith(prefix))
+        yield Finding(id=OTHER_PREFIX, grpc_method="", message=message, count=calls, example=example)
+
+
+def _cuts(key: str) -> Iterator[tuple[str, str]]:
+    """Yield each short prefix that an apiserver may have put before the key, and the rest of the key."""
+    segments = key.split("/")
+    if segments[0]:
+        return
+    for depth in range(1, min(len(segments), _DEEPEST)):
+        # Right at the root a segment with a dot would be an API group, but is more often a prefix: /kubernetes.io.
+        if depth > 1 or "." not in segments[1]:
+            yield "/".join(segments[:depth]), "/".join(segments[depth:])
+
+
+_DEEPEST = 5
+"""Up to how many segments, counting the empty one before the first slash, a prefix is looked for."""
+
+
+def _finding(identifier: str, message: str, spans: SpanCount, method: str = "") -> Finding:
+    return Finding(id=identifier, grpc_method=method, message=message, count=spans.count, example=spans.example)
+
+
+def _exceeds(part: int, whole: int, limit: float) -> bool:
+    return 100 * part > limit * whole
+
+
+def _share(part: int, whole: int, limit: float) -> str:
+    return f" ({percent(part, whole)}, allowed {limit:g}%)"
