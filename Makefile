@@ -6,6 +6,8 @@ TOOLS := .tools/bin
 SHELL_SCRIPTS = .ci/run $(wildcard *.sh patches/kubernetes/*.sh tools/*/*.sh) $(wildcard meta_tests/doubles/*)
 
 .DEFAULT_GOAL := coverage
+# They would take git, make and cd to other places than they are sent to.
+unexport GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE CDPATH
 .PHONY: help coverage test integration check docs wheels parity tools usages mutants bench clean k8s-coverage robustness-coverage local-coverage
 
 help:  ## list the targets
@@ -34,6 +36,8 @@ check: $(VENV)  ## lint, format, types, shell scripts, and lists in the document
 	$(COG) --check --check-fail-msg='run: make docs' $(WITH_LISTS)
 
 JUDGE = $(BIN)/etcd-coverage -v "$$dump"
+# The collectors run in .venv, whatever made it.
+COLLECT = PYTHON="$(CURDIR)/$(BIN)/python"
 
 # By another name, lest make -n build etcd.
 SUBMAKE = $(MAKE)
@@ -42,20 +46,20 @@ k8s-coverage: $(VENV)  ## collect a dump from a kind cluster and judge it: docs/
 	@# Without Go or the clone the script tells all that is missing in one list.
 	@etcd="$${ETCD_REPO:-$$(go env GOPATH 2>/dev/null)/src/go.etcd.io/etcd}"; \
 	if command -v go >/dev/null && [ -d "$$etcd" ]; then $(SUBMAKE) -C "$$etcd" build; fi
-	./collect_kind_traces.sh
+	$(COLLECT) ./collect_kind_traces.sh
 	@dump=$${OUTPUT:-testdata/traces.json} && \
 	tag=$$(git -C "$${KUBERNETES_REPO:-$$(go env GOPATH)/src/k8s.io/kubernetes}" describe --tags --match 'v*') && \
-	version=$$(echo "$$tag" | sed -E 's/^v([0-9]+\.[0-9]+).*/\1/') && \
+	version=$$(printf '%s\n' "$$tag" | sed -E 's/^v([0-9]+\.[0-9]+).*/\1/') && \
 	$(JUDGE) --kubernetes-version "$$version"
 
 robustness-coverage: $(VENV)  ## collect a dump from etcd's robustness tests and judge it: docs/collect.md
-	./collect_robustness_traces.sh
+	$(COLLECT) ./collect_robustness_traces.sh
 	@dump=$${OUTPUT:-testdata/demo_traces.json} && $(JUDGE)
 
 KUBERNETES ?= 1.37
 
 local-coverage: $(VENV)  ## collect a dump from a control plane on loopback, without Docker, and judge it: docs/collect.md
-	./collect_local_traces.sh --kubernetes $(KUBERNETES) $(ARGS)
+	$(COLLECT) ./collect_local_traces.sh --kubernetes $(KUBERNETES) $(ARGS)
 	@dump=$${OUTPUT:-testdata/kubernetes-$(KUBERNETES)-local.json.gz} && $(JUDGE) --kubernetes-version $(KUBERNETES)
 
 $(TOOLS)/kind: tools/kind/go.mod tools/kind/go.sum

@@ -16,10 +16,11 @@ The flow: dump -> spans (`dumps`) -> usage (`judging`) -> comparison (`comparing
 - `reports`: usages and comparisons -> terminal tables, Markdown, HTML, JUnit
 - `showing`: spans -> the calls that match, the tree of a trace, for somebody who looks at a dump
 - `sources`: the work behind the commands: where traces come from
+- `collecting`: the work behind the collectors: a test environment -> its traces in a dump
 - `suite`: the pytest plugin and the judging tests
 
 - `cli`: what the commands share: argument types, exit codes
 
-Commands (``python -m etcd_coverage.X``): `jaeger` downloads a dump, `sample` takes a sample of one, `show` shows calls
-and traces of one, `unseen` lists rows of the reference that no dump has.
+Commands (``python -m etcd_coverage.X``): `jaeger` downloads a dump, `collect` runs a collector, `sample` takes a sample
+of a dump, `show` shows calls and traces of one, `unseen` lists rows of the reference that no dump has.
 """

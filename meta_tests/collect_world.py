@@ -4,13 +4,16 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
 PROJECT = Path(__file__).parent.parent
 TOOLS = ("docker", "kind", "kubectl", "make", "git", "go", "curl", "ss", "ip", "openssl")
-SCRIPTS = ("collect_common.sh", "collect_kind_traces.sh", "collect_robustness_traces.sh", "collect_local_traces.sh")
+SCRIPTS = ("collect_kind_traces.sh", "collect_robustness_traces.sh", "collect_local_traces.sh")
+# They are inherited: a background job of a script ignores interrupts, one of nohup hang-ups.
+DEFAULT_SIGNALS = "--default-signal=INT,TERM,HUP,PIPE"
 OLD_DUMP = "an earlier dump\n"
 PATCHES = "contract-events.patch: applicable\ncontract-tracker.patch: applicable\n"
 
@@ -25,20 +28,35 @@ class Result:
     calls: list[str]
 
 
+def problems(result: Result) -> list[str]:
+    """Return what a preflight reported."""
+    assert result.code == 1
+    assert "cannot start; nothing was changed. Problems: " in result.stderr
+    return [line.removeprefix("  - ") for line in result.stderr.splitlines() if line.startswith("  - ")]
+
+
+def only_problem(result: Result) -> str:
+    (problem,) = problems(result)
+    return problem
+
+
 @dataclass
 class World:
     """A machine with the project's scripts, clones of Kubernetes and etcd, and doubles of every tool."""
 
     root: Path
     environment: dict[str, str] = field(init=False)
+    folder: Path = field(init=False)
+    """Where scripts are called."""
 
     def __post_init__(self) -> None:
         self.project = self.root / "the project"
+        self.folder = self.root
         self.kubernetes = self.root / "kubernetes clone"
         self.etcd = self.root / "etcd clone"
         self.dump = self.project / "testdata" / "traces.json"
         double = self.root / "bin" / "double"
-        for name in ("bin", "network", "container", "image", "cluster", "listeners", "tmp"):
+        for name in ("bin", "network", "container", "image", "cluster", "listeners", "tmp", "locks"):
             (self.root / name).mkdir(parents=True)
         for folder in (
             self.kubernetes / ".git",
@@ -54,6 +72,8 @@ class World:
         (self.etcd / "Makefile").touch()
         for name in SCRIPTS:
             shutil.copy(PROJECT / name, self.project)
+        # A link, so that what Python compiled of it serves every world.
+        (self.project / "etcd_coverage").symlink_to(PROJECT / "etcd_coverage")
         shutil.copy(PROJECT / "meta_tests" / "doubles" / "double", double)
         for tool in TOOLS:
             (self.root / "bin" / tool).symlink_to(double)
@@ -75,6 +95,8 @@ class World:
             "HOME": str(self.root),
             "TMPDIR": str(self.root / "tmp"),
             "WORLD": str(self.root),
+            "PYTHON": sys.executable,
+            "LOCK_DIR": str(self.root / "locks"),
             "KUBERNETES_REPO": str(self.kubernetes),
             "ETCD_REPO": str(self.etcd),
             "MIN_DISK_GB": "0",
@@ -97,6 +119,9 @@ class World:
         (self.etcd / "Makefile").write_text("build:\n\techo make build >>'$(WORLD)/calls'\n")
         (self.project / ".venv" / "bin").mkdir(parents=True)
         (self.project / ".venv" / "bin" / "etcd-coverage").symlink_to(self.root / "bin" / "double")
+        python = self.project / ".venv" / "bin" / "python"
+        python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+        python.chmod(0o755)
         for name in ("pyproject.toml", "constraints.txt", ".venv/.installed"):
             (self.project / name).touch()
         return self.start("/usr/bin/make", target, "-C", str(self.project), **environment)
@@ -105,9 +130,13 @@ class World:
         """Start a script in a session of its own, as a terminal would."""
         (self.root / "calls").write_text("")
         (self.root / "hangs").unlink(missing_ok=True)
+        return self.start_by([], script, *arguments, **environment)
+
+    def start_by(self, before: list[str], script: str, *arguments: str, **environment: str) -> "subprocess.Popen[str]":
+        """Start a script by another program, or while another script runs."""
         return subprocess.Popen(
-            [str(self.project / script), *arguments],
-            cwd=self.root,
+            ["/usr/bin/env", DEFAULT_SIGNALS, *before, str(self.project / script), *arguments],
+            cwd=self.folder,
             env=self.environment | environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -123,6 +152,14 @@ class World:
 
     def run(self, script: str, *arguments: str, **environment: str) -> Result:
         return self.end(self.start(script, *arguments, **environment))
+
+    def run_beside(self, script: str, *arguments: str, **environment: str) -> Result:
+        """Run a script while another runs."""
+        return self.end(self.start_by([], script, *arguments, **environment))
+
+    def run_by(self, before: list[str], script: str, *arguments: str, **environment: str) -> Result:
+        (self.root / "calls").write_text("")
+        return self.end(self.start_by(before, script, *arguments, **environment))
 
     def await_hang(self, process: "subprocess.Popen[str]") -> None:
         deadline = time.monotonic() + 60

@@ -31,6 +31,7 @@ ARROWS = {
     "reports": {"comparing", "judging", "dumps", *RULES, *GROUND},
     "showing": {"judging", "dumps", *RULES, *GROUND},
     "sources": {"judging", "dumps", *RULES, *GROUND},
+    "collecting": GROUND,
     "suite": {"reports", "comparing", "judging", "dumps", *RULES, *GROUND},
 }
 """What each room, and each module outside of one, may import. Every other module is a command: all but the suite."""

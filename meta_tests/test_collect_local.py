@@ -166,7 +166,9 @@ def test_a_signal_is_followed_by_clean_up(world: World) -> None:
 @pytest.mark.parametrize("how", ["FAIL", "FAIL_AFTER"])
 @pytest.mark.parametrize("call", FATAL_CALLS)
 def test_every_step_can_fail(world: World, call: str, how: str) -> None:
-    fails(world, {how: f"^{call}$"}, last_call=call)
+    # Nodes that are not ready are waited for.
+    patience = {"READY_SECONDS": "1"} if call.startswith("kubectl wait") else {}
+    fails(world, {how: f"^{call}$"} | patience, last_call=call)
 
 
 @pytest.mark.integration

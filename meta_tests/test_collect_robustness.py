@@ -145,6 +145,9 @@ def test_a_real_jaeger_gives_the_real_downloader_every_call_to_a_real_etcd(world
         CLIENT_URL=client_url,
         READY_SECONDS="60",
         POLL_SECONDS="1",
+        http_proxy="http://[malformed",
+        all_proxy="socks5://127.0.0.1:9",
+        SSL_CERT_FILE="/nowhere/certificates.pem",
     )
     assert result.code == 0, result.stderr
     assert world.left_over() == []
@@ -162,7 +165,18 @@ def test_a_real_jaeger_gives_the_real_downloader_every_call_to_a_real_etcd(world
 def test_make_collects_and_judges_the_dump(world: World) -> None:
     result = world.end(world.start_make("robustness-coverage", OUTPUT=str(world.dump)))
     assert (result.code, result.stderr) == (0, "")
-    assert result.calls[-1] == (f"etcd-coverage -v {world.dump.parent}/demo_traces.json")
+    assert result.calls[-1] == f"etcd-coverage -v {world.dump}"
+
+
+@pytest.mark.parametrize(
+    "name", ["a [b] 'c' \"d\".json.gz", pytest.param("$HOME;*.json", marks=pytest.mark.integration)]
+)
+def test_make_judges_a_dump_of_any_name(world: World, name: str) -> None:
+    dump = world.dump.with_name(name)
+    result = world.end(world.start_make("robustness-coverage", OUTPUT=str(dump)))
+    assert (result.code, result.stderr, dump.read_text()) == (0, "", "a new dump\n")
+    assert (world.root / "judged").read_text() == f"{dump}\n"
+    assert world.left_over() == []
 
 
 def test_dry_run_prints_the_commands_and_changes_nothing(world: World) -> None:

@@ -3,18 +3,24 @@
 # A command (series.sh --help), and functions for scripts that source it: each function
 # returns 0 only if the outcome it is named for was seen in the tree.
 
-SERIES_DIR=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
+# They would take `cd` and git elsewhere than they are sent.
+unset CDPATH GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_PREFIX GIT_COMMON_DIR GIT_NAMESPACE GIT_OBJECT_DIRECTORY \
+  GIT_ALTERNATE_OBJECT_DIRECTORIES
+
+SERIES_DIR=${BASH_SOURCE[0]}
+[[ ! -L $SERIES_DIR ]] || SERIES_DIR=$(readlink -f -- "$SERIES_DIR")
+SERIES_DIR=$(cd -- "$(dirname -- "$SERIES_DIR")" && pwd)
 
 series_usage() {
   cat <<'EOF'
-usage: series.sh COMMAND [--minor 1.37] REPO
+usage: series.sh COMMAND [--minor 1.37] [--only PATCH]... REPO
 
 REPO is the root of a Kubernetes checkout. Its patches are chosen by `git describe`, or by --minor.
 
   pick     print the path of each patch, in order
   status   print the state of each patch: applied, applicable, or does not fit and why
   apply    apply each patch that is not applied yet: all of them, or none
-  reverse  reverse the patches that `apply` applied, and no others
+  reverse  reverse the patches that `apply` applied, and no others; of these only PATCH, if it is given by name
 
 Exit code: 0 done (status: every patch is applied or applicable), 1 not done, 2 wrong usage.
 EOF
@@ -27,10 +33,13 @@ series_error() {
 
 # series_root REPO: fail unless REPO is the root of a git checkout: below it, git apply skips files without a word.
 series_root() {
-  local root
+  local root top
   root=$(cd -- "$1" 2>/dev/null && pwd -P) || series_error "$1: no such folder" || return
-  [[ $(git -C "$root" rev-parse --show-toplevel 2>/dev/null) == "$root" ]] ||
-    series_error "$1 is not the root of a git checkout"
+  if ! top=$(git -C "$root" rev-parse --show-toplevel 2>&1) && [[ $top == *'dubious ownership'* ]]; then
+    series_error "git does not read $1, which belongs to another user: git config --global --add safe.directory $root"
+    return
+  fi
+  [[ $top == "$root" ]] || series_error "$1 is not the root of a git checkout"
 }
 
 # series_version REPO [MINOR]: print the Kubernetes version, such as v1.37.2 or v1.37.2-3-gabcdef;
@@ -84,6 +93,8 @@ series_why() {
       state='is not patched'
     elif [[ ! -e $repo/$file ]]; then
       state='is missing'
+    elif grep -q $'\r$' "$repo/$file"; then
+      state='has CRLF line ends (git config core.autocrlf false, and check out again)'
     else
       state='is other than the patch expects'
     fi
@@ -113,35 +124,49 @@ series_record() {
   printf '%s/applied-trace-patches\n' "$(git -C "$1" rev-parse --absolute-git-dir)"
 }
 
+# series_forget REPO RECORD: drop from the record what somebody has taken out by hand meanwhile: who puts it in again by
+# hand keeps it.
+series_forget() {
+  local name kept=''
+  [[ -s $2 ]] || return 0
+  while read -r name; do
+    [[ $(series_state "$1" "$SERIES_DIR/$name") == applicable ]] || kept+="$name"$'\n'
+  done < <(sort -u "$2")
+  printf '%s' "$kept" >"$2"
+}
+
 # series_apply REPO [MINOR]: apply each patch that is not applied yet; all patches are in afterwards, or none more.
 series_apply() {
-  local repo=$1 patches patch status record
+  local repo=$1 patches patch status record mine=()
   patches=$(series_pick "$@") && record=$(series_record "$repo") || return
   if ! status=$(series_status "$@"); then
     grep 'does not fit' <<<"$status" >&2
     series_error "nothing was changed in $repo"
     return
   fi
+  series_forget "$repo" "$record"
   while read -r patch; do
     if [[ $(series_state "$repo" "$patch") == applied ]]; then
       echo "${patch##*/}: already applied"
       continue
     fi
+    mine+=("${patch##*/}")
     # Recorded first: what an interrupt leaves behind can then be reversed.
     if echo "${patch##*/}" >>"$record" && git -C "$repo" apply --whitespace=nowarn "$patch" &&
       [[ $(series_state "$repo" "$patch") == applied ]]; then
       echo "${patch##*/}: applied"
     else
       series_error "${patch##*/} could not be applied in $repo: reversing what was applied"
-      series_reverse "$repo" >&2
+      series_reverse "$repo" '' "${mine[@]}" >&2
       return 1
     fi
   done <<<"$patches"
 }
 
-# series_reverse REPO: reverse what series_apply applied, the last one first, and go on after a failure.
+# series_reverse REPO [MINOR [PATCH...]]: reverse what series_apply applied, or of that the patches by name, the last one
+# first, and go on after a failure.
 series_reverse() {
-  local repo=$1 record names name patch file left=''
+  local repo=$1 record names name patch file left='' status=0 only=("${@:3}")
   series_root "$repo" && record=$(series_record "$repo") || return
   if [[ ! -s $record ]]; then
     echo "nothing to reverse in $repo"
@@ -149,6 +174,10 @@ series_reverse() {
   fi
   names=$(sort -ru "$record")
   while read -r name; do
+    if ((${#only[@]} > 0)) && [[ " ${only[*]} " != *" $name "* ]]; then
+      left+="$name"$'\n'
+      continue
+    fi
     patch=$SERIES_DIR/$name
     # File by file: an interrupt or a full disk can leave a patch half applied.
     while read -r file; do
@@ -161,25 +190,31 @@ series_reverse() {
     else
       series_error "$name could not be reversed in $repo: $(series_why "$repo" "$patch")"
       left+="$name"$'\n'
+      status=1
     fi
   done <<<"$names"
   printf '%s' "$left" >"$record"
-  [[ -z $left ]] && rm -f "$record"
+  [[ -n $left ]] || rm -f "$record"
+  return "$status"
 }
 
 series_main() {
-  local command=${1:-} minor=''
+  local command=${1:-} minor='' only=()
   case $command in
     -h | --help) series_usage && return 0 ;;
     pick | status | apply | reverse) shift ;;
     *) series_usage >&2 && return 2 ;;
   esac
-  if [[ ${1:-} == --minor && $# -ge 2 ]]; then
-    minor=$2
+  while [[ $# -ge 2 ]]; do
+    case $1 in
+      --minor) minor=$2 ;;
+      --only) only+=("$2") ;;
+      *) break ;;
+    esac
     shift 2
-  fi
-  [[ $# -eq 1 && $1 != -* ]] || { series_usage >&2 && return 2; }
-  "series_$command" "$1" "$minor"
+  done
+  [[ $# -eq 1 && $1 != -* && (${#only[@]} -eq 0 || $command == reverse) ]] || { series_usage >&2 && return 2; }
+  "series_$command" "$1" "$minor" ${only[@]+"${only[@]}"}
 }
 
 if [[ ${BASH_SOURCE[0]} == "$0" ]]; then

@@ -2,8 +2,14 @@
 # Pins a Kubernetes minor: writes tools/kubernetes/MINOR/go.mod and go.sum for its release in patches/kubernetes/series.
 set -euo pipefail
 
-(($# == 1)) || {
-    printf 'Usage: tools/kubernetes/add.sh MINOR (such as 1.38)\n' >&2
+unset CDPATH
+usage='Usage: tools/kubernetes/add.sh MINOR (such as 1.38)'
+if [[ ${1-} == --help || ${1-} == -h ]]; then
+    printf '%s\n' "$usage"
+    exit 0
+fi
+[[ $# == 1 && $1 != -* ]] || {
+    printf '%s\n' "$usage" >&2
     exit 2
 }
 minor=$1

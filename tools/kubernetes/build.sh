@@ -3,7 +3,10 @@
 set -euo pipefail
 
 programs=(kube-apiserver kube-controller-manager kube-scheduler kubectl)
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+unset CDPATH
+here=${BASH_SOURCE[0]}
+[[ ! -L $here ]] || here=$(readlink -f -- "$here")
+here=$(cd -- "$(dirname -- "$here")" && pwd)
 project=$(cd "$here/../.." && pwd)
 
 fail() {
@@ -11,8 +14,13 @@ fail() {
     exit 1
 }
 
-(($# == 1)) || {
-    printf 'Usage: tools/kubernetes/build.sh MINOR (such as 1.37)\n' >&2
+usage='Usage: tools/kubernetes/build.sh MINOR (such as 1.37)'
+if [[ ${1-} == --help || ${1-} == -h ]]; then
+    printf '%s\n' "$usage"
+    exit 0
+fi
+[[ $# == 1 && $1 != -* ]] || {
+    printf '%s\n' "$usage" >&2
     exit 2
 }
 minor=$1

@@ -2,8 +2,13 @@
 # Makes a cluster ask etcd for all that Kubernetes asks of it, round after round, until the minutes are over.
 set -uo pipefail
 
-(($# == 2)) || {
-    printf 'Usage: KUBECONFIG=... tools/kubernetes/workload.sh KUBECTL MINUTES\n' >&2
+usage='Usage: KUBECONFIG=... tools/kubernetes/workload.sh KUBECTL MINUTES'
+if [[ ${1-} == --help || ${1-} == -h ]]; then
+    printf '%s\n' "$usage"
+    exit 0
+fi
+[[ $# == 2 && $1 != -* && $2 =~ ^[1-9][0-9]{0,3}$ ]] || {
+    printf '%s\n' "$usage" >&2
     exit 2
 }
 kubectl=$1
