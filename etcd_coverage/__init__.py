@@ -14,6 +14,7 @@ The flow: dump -> spans (`dumps`) -> usage (`judging`) -> comparison (`comparing
 - `judging`: spans -> usage
 - `comparing`: usage x usage -> covered, missing, new; gates; saved usages
 - `reports`: usages and comparisons -> terminal tables, Markdown, HTML, JUnit
+- `showing`: spans -> the calls that match, the tree of a trace, for somebody who looks at a dump
 - `sources`: the work behind the commands: where traces come from
 - `collecting`: the work behind the collectors: a test environment -> its traces in a dump
 - `suite`: the pytest plugin and the judging tests
@@ -21,5 +22,5 @@ The flow: dump -> spans (`dumps`) -> usage (`judging`) -> comparison (`comparing
 - `cli`: what the commands share: argument types, exit codes
 
 Commands (``python -m etcd_coverage.X``): `jaeger` downloads a dump, `collect` runs a collector, `sample` takes a sample
-of a dump, `unseen` lists rows of the reference that no dump has.
+of a dump, `show` shows calls and traces of one, `unseen` lists rows of the reference that no dump has.
 """

@@ -41,7 +41,7 @@ class GrpcMethod(Struct, frozen=True, kw_only=True):
     ``key`` is the attribute that holds the key, empty for a method without one. ``required`` methods must be called at
     least once, from the Kubernetes release ``since`` on ("X.Y"; empty: in every release). A method without
     ``call_patterns`` may be called in any way. Calls of a method that is not ``always_recorded`` may lack the span that
-    holds their arguments.
+    holds their arguments. ``ends`` are gRPC statuses with which its calls end as they should.
     """
 
     name: str
@@ -52,6 +52,7 @@ class GrpcMethod(Struct, frozen=True, kw_only=True):
     required: bool = True
     since: str = ""
     always_recorded: bool = True
+    ends: tuple[str, ...] = ()
 
 
 GRPC_PREFIX = "etcdserverpb."
@@ -223,6 +224,8 @@ GRPC_METHODS = (
     GrpcMethod(
         name="etcdserverpb.Watch/Watch",
         reason="feeds the apiserver's watch cache; not yet part of the etcd-Kubernetes interface",
+        # A watch lasts until its client goes away or its time is over.
+        ends=("CANCELLED", "DEADLINE_EXCEEDED"),
         key="key",
         args=(
             _WATCH_RANGE_END,

@@ -29,9 +29,10 @@ from etcd_coverage.dumps.kinds import read
 from etcd_coverage.dumps.spans import Span, same_id
 from etcd_coverage.dumps.write import HEAD, only_traces, replacing, tail
 from etcd_coverage.judging import span_maps
+from etcd_coverage.judging.ancestors import Ancestors
 from etcd_coverage.judging.classify import KeyPatterns, classify
-from etcd_coverage.judging.contract import Contracts
 from etcd_coverage.judging.leases import LEASE_GRANT
+from etcd_coverage.judging.outcomes import Outcomes
 from etcd_coverage.judging.usage import Quality
 from etcd_coverage.reference import GRPC_METHODS
 from etcd_coverage.text import escape, printable
@@ -170,7 +171,7 @@ def _rows(
     spans: span_maps.SpansMap, grpc_spans: dict[str, list[Span]], calls: dict[str, list[Call]]
 ) -> dict[str, set[Hashable]]:
     """Return which rows of the tables the calls of each trace are in, and whether they went through the contract."""
-    contracts = Contracts(spans)
+    ancestors, outcomes = Ancestors(spans), Outcomes(spans)
     patterns = KeyPatterns()
     rows: defaultdict[str, set[Hashable]] = defaultdict(set)
     for name, servers in grpc_spans.items():
@@ -178,8 +179,10 @@ def _rows(
             rows[server.trace_id].add(name)
     for method in GRPC_METHODS:
         for call in calls.get(method.name, []):
-            (row,), _ = classify(method, [call], patterns, contracts)
-            rows[call.span.trace_id].add(msgspec.structs.replace(row, example=None))
+            (row,), _ = classify(method, [call], patterns, ancestors, outcomes)
+            rows[call.span.trace_id].add(
+                (method.name, row.call_pattern, row.key_pattern, row.args, row.known_key, row.contract_calls)
+            )
     return rows
 
 

@@ -29,6 +29,7 @@ ARROWS = {
     "judging": {"dumps", *RULES, *GROUND},
     "comparing": {"judging", "dumps", *RULES, *GROUND},
     "reports": {"comparing", "judging", "dumps", *RULES, *GROUND},
+    "showing": {"judging", "dumps", *RULES, *GROUND},
     "sources": {"judging", "dumps", *RULES, *GROUND},
     "collecting": GROUND,
     "suite": {"reports", "comparing", "judging", "dumps", *RULES, *GROUND},

@@ -90,11 +90,15 @@ def test_printed_tables_and_footers(both: tuple[Usage, dict[str, Any]]) -> None:
     printed = dict(terminal.tables(usage))
     for name, table in golden["rows"].items():
         header, _, *rows, _, footer = printed[name].splitlines()
-        assert header.split() == ["method", "pattern", *table["footer"]["args"], "contract", "calls", "percent"]
+        # What etcd answered with an error is a column that the Go original has not.
+        failed = [row.failed or 0 for row in usage.rows if row.grpc_method == name]
+        more = ["failed"] if any(failed) else []
+        assert header.split() == ["method", "pattern", *table["footer"]["args"], "contract", "calls", "percent", *more]
         assert len(rows) == len(table["rows"])
-        for row, wanted in zip(rows, table["rows"], strict=True):
+        for row, wanted, errors in zip(rows, table["rows"], failed, strict=True):
             expected = [wanted["method"], wanted["pattern"], *("X" for _ in wanted["args"])]
             expected += [wanted["contract"], str(wanted["calls"]), wanted["percent"]]
+            expected += [str(errors)] if errors else []
             assert row.split() == [cell for cell in expected if cell]
         footers = table["footer"]
         assert footer.split() == [
@@ -103,6 +107,7 @@ def test_printed_tables_and_footers(both: tuple[Usage, dict[str, Any]]) -> None:
             str(footers["contract"]),
             str(footers["calls"]),
             "100.00%",
+            *([str(sum(failed))] if more else []),
         ]
 
 

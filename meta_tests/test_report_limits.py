@@ -128,7 +128,8 @@ def test_run_and_its_junit_xml_are_short(pytester: pytest.Pytester, monkeypatch:
         [
             "unexpected calls to methods: etcdserverpb.KV/* (2000 methods)",
             "New key pattern detected: /kubernetes.io/pods/*/web (3000 keys)",
-            f"    3000 calls, for example trace {TRACE} span 00000000000000bb",
+            "    3000 calls, from etcd/etcdserverpb.KV/Range (3000)",
+            f"    for example trace {TRACE} span 00000000000000bb",
         ]
     )
     assert len(result.outlines) < 300

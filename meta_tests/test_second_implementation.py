@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from etcd_coverage.dumps.kinds import read_dump
 from etcd_coverage.judging import span_maps
-from etcd_coverage.judging.contract import Contracts
+from etcd_coverage.judging.ancestors import Ancestors
 from etcd_coverage.judging.usage import Quality
 from meta_tests.builder import JSON, LEASE_GRANT, RANGE, TXN, dump, resource, span, write
 
@@ -138,6 +138,6 @@ def test_maps_and_walk_are_as_written_plainly(scratch: Path, read: list[tuple[st
     # In both orders, since what one walk found is remembered for the others.
     forward = list(itertools.chain.from_iterable(trace.values() for trace in spans.values()))
     for order in (forward, forward[::-1]):
-        contracts = Contracts(spans)
-        walked: dict[Any, str] = {(one.trace_id, one.span_id): contracts.find(one) for one in order}
+        ancestors = Ancestors(spans)
+        walked: dict[Any, str] = {(one.trace_id, one.span_id): ancestors.contract(one) for one in order}
         assert walked == {id_: plain.contract(id_) for id_ in plain.by_id}

@@ -14,6 +14,7 @@ import pytest
 from etcd_coverage.comparing import saved
 from etcd_coverage.judging.judge import judge
 from meta_tests.builder import (
+    COMPACT,
     GET,
     JSON,
     LEASE_GRANT,
@@ -208,10 +209,12 @@ def test_each_finding_fails_its_test_alone_and_tells_what_to_do(run: Run) -> Non
     lines = result.outlines
     for _, test, told, next_step in FINDINGS.values():
         (title,) = [number for number, line in enumerate(lines) if line.strip("_ ") == f"TestInterfaceUse.{test}"]
-        message, example, step = lines[title + 1 : title + 4]
+        message, origin, example, *rest = lines[title + 1 : title + 20]
         assert message == told
-        assert example.startswith("    1 call, for example trace 0123456789abcdef0123456789abcdef span 00000008000000")
+        assert origin.startswith("    1 call, from etcd/etcdserverpb.")
+        assert example.startswith("    for example trace 0123456789abcdef0123456789abcdef span 00000008000000")
         assert example.endswith(f"({LINK}/trace/0123456789abcdef0123456789abcdef)")
+        step = next(line for line in rest if not line.startswith("    "))
         assert step.partition(": ")[2] == next_step
         assert [line for line in lines if line.startswith("FAILED") and test in line] != []
     assert [line for line in lines if "Traceback" in line or "conftest.py:" in line] == []
@@ -233,7 +236,8 @@ def test_real_robustness_dump_tells_what_is_unknown(run: Run, pytester: pytest.P
             "unexpected 2 calls to method: etcdserverpb.KV/Put",
             "unexpected 2 calls to method: etcdserverpb.Maintenance/HashKV",
             "New call pattern detected: etcdserverpb.KV/Range(key=/registry/{resource}/,limit=false,rangeEnd=false,rev=false,countOnly=false,keysOnly=false)",
-            "    155 calls, for example trace 1516f65ccf5fdd539fb14e811f74ca0a span aed52f5160618587",
+            "    155 calls, from etcd/etcdserverpb.KV/Range (155)",
+            "    for example trace 1516f65ccf5fdd539fb14e811f74ca0a span aed52f5160618587",
             "New key pattern detected: key",
             "*New key pattern detected: \\x00",
             "data quality: 8390 spans, 4227 traces, 0 skipped, 0 duplicates, 32 calls without parent, 23 gRPC spans without call",
@@ -548,6 +552,50 @@ def test_reports_hold_the_comparison_with_its_gates_and_doubts(run: Run, tmp_pat
     page = (tmp_path / "a.html").read_text()
     assert "<strong>Gate failed:</strong> --fail-on-missing" in page
     assert "1 failed gate" in page
+
+
+def test_origins_says_how_many_callers_of_a_row_are_saved_by_name(run: Run, pytester: pytest.Pytester) -> None:
+    agents = [
+        "a/1",
+        "a/1",
+        "b/1",
+        "c/1 (x) kubernetes/1 -- t",
+        "d/1 (x) kubernetes/1 -- t",
+        "e/1 (x) kubernetes/1 -- u",
+    ]
+    spans = [*complete()]
+    for number, agent in enumerate(agents, 20):
+        server, child = call(number, COMPACT, {"rev": 5, "is_physical": True})
+        asked = {"verb": "GET", "resource": "pods", "user-agent": agent}
+        spans += [span(f"{number:016x}", attributes=asked), server | {"parentSpanId": f"{number:016x}"}, child]
+    saved = {}
+    for options in ([], ["--origins=all"], ["--origins=1"]):
+        path = pytester.path / "usage.json"
+        path.unlink(missing_ok=True)
+        run(f"--usage-json={path}", *options, dumps={"a.json": etcd(spans)})
+        (saved["".join(options)],) = [
+            row for row in json.loads(path.read_text())["dumps"]["a.json"]["rows"] if row["grpc_method"] == COMPACT
+        ]
+    assert saved[""] == saved["--origins=all"]
+    assert len(saved[""]["origins"]) == 6
+    assert [one["test"] for one in saved[""]["tests"]] == ["t", "u"]
+    few = saved["--origins=1"]
+    assert [(one["component"], one["calls"]) for one in few["origins"]] == [("a", 2)]
+    assert few["other_origins"] == {"origins": 5, "calls": 5, "contract_calls": 0}
+    assert (few["tests"], few["other_tests"]) == ([{"test": "t", "calls": 2}], {"tests": 1, "calls": 1})
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        (["--origins=3"], "--origins says how much --usage-json saves: name a file with --usage-json"),
+        (["--origins=0", "--usage-json=u.json"], "'0' is neither a number from 1 on nor all"),
+    ],
+)
+def test_origins_that_cannot_be_used(run: Run, options: list[str], line: str) -> None:
+    result = run(*options, dumps={"a.json": etcd(complete())})
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert any(line in one for one in result.errlines)
 
 
 CUT = [[one | {"traceId": f"{at:032x}"} for one in call(at, RANGE, GET)] for at in range(1, 100)]

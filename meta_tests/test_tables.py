@@ -241,3 +241,20 @@ def test_gates_text_without_examples() -> None:
         "        3 calls, 37.50% of all, no example saved",
         "may be not recorded rather than not called: 2 calls without parent",
     ]
+
+
+def test_failed_calls_have_a_column_where_there_are_some() -> None:
+    """Of unknown keys that are too many, those that failed are added up too."""
+    rows = [
+        row(calls=5, failed=2),
+        *(row(key=f"k{number:02}", calls=1, known_key=False, failed=1) for number in range(22)),
+    ]
+    usage = Usage(rows=[*rows, row(COMPACT, "Compact", "", calls=3, failed=0)])
+    of_range, of_compact = (table for title, table in terminal.tables(usage) if title != "calls")
+    header, _, first, *_, left_out, _, footer = of_range.splitlines()
+    assert header.split()[-3:] == ["calls", "percent", "failed"]
+    assert (first.split()[-1], left_out.split()[-1], footer.split()[-1]) == ("2", "2", "24")
+    assert "failed" not in of_compact
+    assert of_range.splitlines()[3].split()[-1] == "1"
+    narrow = dict(terminal.tables(usage, 80))[RANGE].splitlines()
+    assert narrow[0].split() == ["call", "contract", "calls", "percent", "failed"]

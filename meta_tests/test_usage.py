@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -16,6 +16,11 @@ from meta_tests.builder import LEASE_GRANT, RANGE, TRACE, TXN, call, complete, d
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+def origin(method: str) -> dict[str, Any]:
+    """Return where a call comes from that nothing stands above but its server span."""
+    return {"component": "etcd", "role": method, "verb": "", "resource": "", "calls": 1, "contract_calls": 0}
 
 
 def test_saved_json_is_the_documented_format(tmp_path: Path) -> None:
@@ -33,6 +38,9 @@ def test_saved_json_is_the_documented_format(tmp_path: Path) -> None:
             "message": "New key pattern detected: k\\x00",
             "count": 1,
             "example": example,
+            "attributes": '{"range_begin": "k\\x00", "limit": 1}',
+            "origins": [origin(RANGE)],
+            "other_origins": None,
         },
         *(
             {
@@ -41,6 +49,9 @@ def test_saved_json_is_the_documented_format(tmp_path: Path) -> None:
                 "message": f'expected "{method}" method to be called at least once',
                 "count": 0,
                 "example": None,
+                "attributes": "",
+                "origins": [],
+                "other_origins": None,
             }
             for method in ("etcdserverpb.KV/Compact", "etcdserverpb.Watch/Watch")
         ),
@@ -81,6 +92,8 @@ def test_saved_json_is_the_documented_format(tmp_path: Path) -> None:
                 "contract_calls": 0,
                 "known_key": False,
                 "example": example,
+                "failed": 0,
+                "origins": [origin(RANGE)],
             },
             {
                 "grpc_method": TXN,
@@ -90,6 +103,8 @@ def test_saved_json_is_the_documented_format(tmp_path: Path) -> None:
                 "calls": 1,
                 "contract_calls": 0,
                 "example": {"trace_id": TRACE, "span_id": "00000003000000bb"},
+                "failed": 0,
+                "origins": [origin(TXN)],
             },
         ],
         "leases": [{"key_pattern": "compact_rev_key", "uses": 1, "ttl_seconds": 15, "calls": 1}],

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from etcd_coverage.dumps.otlp_json import ResourceSpans, resources_of
-from etcd_coverage.judging.contract import Contracts
+from etcd_coverage.judging.ancestors import Ancestors
 from etcd_coverage.judging.judge import judge
 from etcd_coverage.judging.span_maps import spans_map
 from etcd_coverage.judging.usage import Quality
@@ -53,9 +53,9 @@ ROOT = "0000000000000001"
 def test_contract_of_a_chain(events: dict[str, list[str]], contract: str) -> None:
     chain = [(ROOT, ""), (CLIENT, ROOT), (SERVER, CLIENT), (CALL, SERVER)]
     spans = spans_of(*(span(own, parent, events=events.get(own, [])) for own, parent in chain))
-    contracts = Contracts(spans)
-    assert contracts.find(spans[TRACE][CALL]) == contract
-    assert contracts.find(spans[TRACE][CALL]) == contract
+    ancestors = Ancestors(spans)
+    assert ancestors.contract(spans[TRACE][CALL]) == contract
+    assert ancestors.contract(spans[TRACE][CALL]) == contract
 
 
 def test_contract_event_may_be_spelled_with_escapes(tmp_path: Path) -> None:
@@ -67,13 +67,13 @@ def test_contract_event_may_be_spelled_with_escapes(tmp_path: Path) -> None:
 
 def test_missing_parent_ends_the_walk() -> None:
     spans = spans_of(span(CALL, SERVER), span(ROOT, events=["contract.Get"]))
-    assert Contracts(spans).find(spans[TRACE][CALL]) == ""
+    assert Ancestors(spans).contract(spans[TRACE][CALL]) == ""
 
 
 @pytest.mark.parametrize("zeros", ["0000000000000000", "0", "00000000"])
 def test_parent_of_zeros_is_a_root_even_if_a_span_has_that_id(zeros: str) -> None:
     spans = spans_of(span(CALL, zeros), span(zeros, events=["contract.Get"]))
-    assert Contracts(spans).find(spans[TRACE][CALL]) == ""
+    assert Ancestors(spans).contract(spans[TRACE][CALL]) == ""
 
 
 @pytest.mark.parametrize(
@@ -81,13 +81,13 @@ def test_parent_of_zeros_is_a_root_even_if_a_span_has_that_id(zeros: str) -> Non
 )
 def test_cycle_ends_the_walk(parents: dict[str, str]) -> None:
     spans = spans_of(*(span(own, parent) for own, parent in parents.items()))
-    assert Contracts(spans).find(spans[TRACE][CALL]) == ""
+    assert Ancestors(spans).contract(spans[TRACE][CALL]) == ""
 
 
 def test_contract_in_a_cycle_is_found_from_each_of_its_spans() -> None:
     spans = spans_of(span(CALL, SERVER), span(SERVER, ROOT, events=["contract.Get"]), span(ROOT, CALL))
-    contracts = Contracts(spans)
-    assert [contracts.find(spans[TRACE][one]) for one in (ROOT, CALL, SERVER)] == ["contract.Get"] * 3
+    ancestors = Ancestors(spans)
+    assert [ancestors.contract(spans[TRACE][one]) for one in (ROOT, CALL, SERVER)] == ["contract.Get"] * 3
 
 
 def test_walks_of_many_calls_share_a_long_chain() -> None:
@@ -97,17 +97,17 @@ def test_walks_of_many_calls_share_a_long_chain() -> None:
         span(f"{1:016x}", events=["contract.Get"]),
         *(span(f"{number:016x}", f"{number - 1:016x}") for number in range(2, length + 1)),
     )
-    contracts = Contracts(spans)
-    assert {contracts.find(one) for one in reversed(spans[TRACE].values())} == {"contract.Get"}
+    ancestors = Ancestors(spans)
+    assert {ancestors.contract(one) for one in reversed(spans[TRACE].values())} == {"contract.Get"}
 
 
 def test_link_is_no_parent() -> None:
     linked = span(CALL, links=[{"traceId": TRACE, "spanId": ROOT}])
     spans = spans_of(linked, span(ROOT, events=["contract.Get"]))
-    assert Contracts(spans).find(spans[TRACE][CALL]) == ""
+    assert Ancestors(spans).contract(spans[TRACE][CALL]) == ""
 
 
 def test_parent_of_another_trace_is_none() -> None:
     other = span(SERVER, events=["contract.Get"]) | {"traceId": "f" * 32}
     spans = spans_of(span(CALL, SERVER), other)
-    assert Contracts(spans).find(spans[TRACE][CALL]) == ""
+    assert Ancestors(spans).contract(spans[TRACE][CALL]) == ""

@@ -19,6 +19,7 @@ from etcd_coverage.comparing.usage_file import is_saved as is_saved
 from etcd_coverage.comparing.usage_file import load as load
 from etcd_coverage.dumps.error import DumpError
 from etcd_coverage.judging.judge import judge
+from etcd_coverage.judging.origin_counts import MOST_SAVED, with_heaviest_origins
 from etcd_coverage.judging.usage import Usage
 from etcd_coverage.text import escape, shorten_middle
 
@@ -163,14 +164,18 @@ def check_target(path: Path) -> None:
         load(path)
 
 
-def update(path: Path, judged: dict[str, Usage], reference: Reference | None = None) -> Saved:
+def update(
+    path: Path, judged: dict[str, Usage], reference: Reference | None = None, origins: int | None = MOST_SAVED
+) -> Saved:
     """Write the usages that were judged to the file, and leave all others that it holds as they are.
 
-    A usage that is there stays also if its dump could not be judged now. With a reference, the file says how each of
+    Of each row and finding the heaviest ``origins`` and e2e tests are saved, and a sum of the rest; None for all. A
+    usage that is there stays also if its dump could not be judged now. With a reference, the file says how each of
     its usages compares with it. The file is replaced at once, never half written.
     """
     earlier = load(path) if _is_used(path) else {}
     written = {name: _limited(one) for name, one in judged.items() if one.error is None or name not in earlier}
+    written = {name: with_heaviest_origins(one, origins) for name, one in written.items()}
     usages = dict(sorted((earlier | written).items()))
     against: Against | UnsetType = UNSET
     if reference is not None:

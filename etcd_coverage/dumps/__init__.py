@@ -8,7 +8,9 @@ knows JSON, a compression or a spelling. Nothing here knows etcd or Kubernetes.
 - `files`: a file's content, unpacked within limits; why it is no dump
 - `spans`: the neutral span
 - `spelling`: values and names in the protobuf JSON mapping
+- `quick_attributes`: a few attributes out of many, where they are spelled as Jaeger does
 - `otlp_json`: ``ResourceSpans`` in JSON
+- `otlp_attributes`: attributes in JSON
 - `otlp_spelled`: the same in legal but unusual spellings
 - `jaeger_v3`: answers of Jaeger's API v3
 - `kinds`: the table of the kinds of dump

@@ -9,12 +9,12 @@ What the typed decoder refuses goes, resource by resource, to `otlp_spelled`.
 from __future__ import annotations
 
 import functools
-import re
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
+from etcd_coverage.dumps import otlp_attributes, quick_attributes
 from etcd_coverage.dumps.error import TOO_DEEP, DumpError, unknown_form
 from etcd_coverage.dumps.spans import STATUS_ERROR, Resource, Span, describe, normalise_ids
 from etcd_coverage.dumps.spelling import (
@@ -22,8 +22,6 @@ from etcd_coverage.dumps.spelling import (
     any_value,
     check_names,
     enum,
-    excerpt,
-    key_value,
     loads,
     one_line,
 )
@@ -32,7 +30,7 @@ from etcd_coverage.text import quote
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from etcd_coverage.attributes import Attributes, AttributeValue
+    from etcd_coverage.attributes import Attributes
 
 NO_ITEMS = Raw(b"[]")
 NOTHING = Raw(b"{}")
@@ -54,6 +52,8 @@ class JsonSpan(Span, gc=False, omit_defaults=True):
     kind: _Enum = 0
     dropped_attributes: _Uint32 = msgspec.field(name="droppedAttributesCount", default=0)
     dropped_events: _Uint32 = msgspec.field(name="droppedEventsCount", default=0)
+    # OTLP's spans have none: it is set when their resource is known.
+    service_name: str = msgspec.field(name="resource.service.name", default="")
     raw_attributes: Raw = msgspec.field(name="attributes", default=NO_ITEMS)
     raw_events: Raw = msgspec.field(name="events", default=NO_ITEMS)
     raw_status: Raw = msgspec.field(name="status", default=NOTHING)
@@ -71,36 +71,20 @@ class JsonSpan(Span, gc=False, omit_defaults=True):
 
         Raises `DumpError`, naming span and attribute, for a value that OTLP does not know.
         """
-        raw = self.raw_attributes
-        if raw is NO_ITEMS:
-            return {}
-        found: Attributes = {}
-        try:
-            pairs = _attributes_decoder.decode(raw)
-            for pair in pairs:
-                value = pair.value
-                if value and len(value) == 1:
-                    ((member, inner),) = value.items()
-                    # Most are of these, and a call of a function would take as long as the rest.
-                    if (member == "stringValue" and type(inner) is str) or (
-                        member == "boolValue" and type(inner) is bool
-                    ):
-                        found.setdefault(pair.key, inner)
-                        continue
-                found.setdefault(pair.key, _plain_value(value))
-        except (msgspec.ValidationError, DumpError, RecursionError):
-            return _attributes_in_another_spelling(self)
-        text = bytes(raw)
-        number = len(pairs)
-        # What stands once in each attribute, unless a text is such a name, or letters of a name are escapes.
-        if (
-            text.count(b'"key"') != number
-            or text.count(b'"value"') != number
-            or text.count(b'Value"') != number
-            or b"\\u" in text
-        ):
-            loads(text, describe(self))
-        return found
+        return {} if self.raw_attributes is NO_ITEMS else otlp_attributes.read(self.raw_attributes, self)
+
+    def some_attributes(self, keys: frozenset[str]) -> Attributes:
+        """Return the attributes with these keys, as `attributes` has them; all of them if one is spelled oddly."""
+        found = quick_attributes.read(bytes(self.raw_attributes), keys)
+        return otlp_attributes.read(self.raw_attributes, self, keys) if found is None else found
+
+    def attributes_key(self) -> bytes:
+        """Return something that is equal for spans only if all their attributes are: how they are spelled."""
+        return bytes(self.raw_attributes)
+
+    def attributes_text(self) -> bytes:
+        """Return a text in which the keys of all attributes stand, if they are ASCII, or else a backslash."""
+        return b"" if self.raw_attributes is NO_ITEMS else bytes(self.raw_attributes)
 
     def event_names(self) -> list[str]:
         """Return the names of the events, in order."""
@@ -124,6 +108,7 @@ class JsonSpan(Span, gc=False, omit_defaults=True):
     def content(self) -> tuple[object, ...]:
         """Return what the suite reads of the span beside its ids, as it is spelled."""
         return (
+            self.service_name,
             self.parent_span_id,
             self.name,
             self.kind,
@@ -154,11 +139,6 @@ class ResourceSpans(Struct, gc=False, rename="camel", omit_defaults=True):
     snake_old_spans: Refused = msgspec.field(name="instrumentation_library_spans", default=UNSET)
 
 
-class _KeyValue(Struct, gc=False, omit_defaults=True):
-    key: str = ""
-    value: dict[str, Any] | None = None
-
-
 class _RawPair(Struct, gc=False):
     key: str | None = None
     value: Raw = Raw(b"null")
@@ -180,10 +160,8 @@ class _Status(Struct):
     code: Raw = Raw(b"0")
 
 
-_DIGITS = re.compile("-?(?:0|[1-9][0-9]*)", re.ASCII)
 _encoder = msgspec.json.Encoder()
 _resource_decoder = msgspec.json.Decoder(_Resource | None)
-_attributes_decoder = msgspec.json.Decoder(list[_KeyValue])
 _events_decoder = msgspec.json.Decoder(list[_Event])
 _any_events_decoder = msgspec.json.Decoder(list[_AnyEvent] | None)
 _status_decoder = msgspec.json.Decoder(_Status | None)
@@ -253,34 +231,6 @@ def _is_error(raw: bytes, span: JsonSpan) -> bool:
     if code is None:
         raise unknown_form(f"{describe(span)}: the code of its status is {quote(bytes(status.code).decode())}")
     return code == STATUS_ERROR
-
-
-def _plain_value(value: dict[str, Any] | None) -> AttributeValue:
-    """Return what an ``AnyValue`` holds; `DumpError` where its numbers have to be read exactly, or it is none."""
-    if value and len(value) == 1:
-        ((member, inner),) = value.items()
-        if member == "intValue":
-            if type(inner) is str and len(inner) <= 20 and _DIGITS.fullmatch(inner):
-                inner = int(inner)
-            if type(inner) is int and -(2**63) <= inner < 2**63:
-                return inner
-        elif member == "doubleValue" and type(inner) in (float, int):
-            return None
-    return any_value(value)
-
-
-def _attributes_in_another_spelling(span: JsonSpan) -> Attributes:
-    where = describe(span)
-    pairs = loads(bytes(span.raw_attributes), where)
-    if not isinstance(pairs, list | None):
-        raise unknown_form(f"{where}: attributes are {excerpt(pairs)}, not a list")
-    found: Attributes = {}
-    try:
-        for number, pair in enumerate(pairs or []):
-            found.setdefault(*key_value(pair, where, number))
-    except RecursionError:
-        raise DumpError(f"{where}: {TOO_DEEP}") from None
-    return found
 
 
 def _decode_part(raw: bytes, decoder: msgspec.json.Decoder[Any], where: str) -> Any:

@@ -26,7 +26,8 @@ class Span(Struct, gc=False):
     """The fields of an OTLP span that the suite reads.
 
     Ids are texts that are equal where the ids are; empty where an id is absent, and ``parent_span_id`` at a root.
-    ``kind`` is OTLP's number; ``dropped_attributes`` and ``dropped_events`` count what a limit of the SDK kept out
+    ``kind`` is OTLP's number, ``service_name`` that of its resource, empty without one. ``dropped_attributes`` and
+    ``dropped_events`` count what a limit of the SDK kept out
     (https://opentelemetry.io/docs/specs/otel/trace/sdk/#span-limits). The methods raise `DumpError`, naming the span,
     for a field that cannot be read.
     """
@@ -38,11 +39,27 @@ class Span(Struct, gc=False):
     kind: int = 0
     dropped_attributes: int = 0
     dropped_events: int = 0
+    service_name: str = ""
 
     @abstractmethod
     def attributes(self) -> Attributes:
         """Return the attributes by key; of several with the same key the first counts."""
         raise NotImplementedError
+
+    def some_attributes(self, keys: frozenset[str]) -> Attributes:  # noqa: ARG002 - for kinds that can be quicker
+        """Return the attributes as `attributes` does; others than those with these keys may be left out, unread."""
+        return self.attributes()
+
+    def attributes_key(self) -> Hashable:
+        """Return something that is equal for spans only if all their attributes are."""
+        return repr(self.attributes())
+
+    def attributes_text(self) -> bytes:
+        """Return a text in which the keys of all attributes stand, if they are ASCII, or else a backslash.
+
+        It is quicker to search than the attributes are to read.
+        """
+        return "\n".join(self.attributes()).encode("ascii", "backslashreplace")
 
     @abstractmethod
     def event_names(self) -> list[str]:
@@ -70,6 +87,11 @@ class Resource(Struct, gc=False):
     service_name: str | None
     spans: list[Span]
     place: str
+
+    def __post_init__(self) -> None:
+        service_name = self.service_name or ""
+        for span in self.spans:
+            span.service_name = service_name
 
 
 def normalise_ids(spans: list[Span]) -> None:

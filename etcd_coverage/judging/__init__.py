@@ -7,9 +7,15 @@ printed, and never raises for what a dump holds. Only `judge` opens a dump; the 
 - `server_spans`: what an etcd gRPC server span is
 - `losses`: what a dump lost or got twice
 - `span_maps`: spans by trace, gRPC spans and calls by method, transactions by lease
-- `contract`: the contract event above a call
+- `user_agents`: user agent -> component, role, e2e test
+- `first_above`: the first of something at or above a span
+- `origins`: span -> the request that it is, and who made it
+- `ancestors`: the contract event and the request above a call, in one walk
+- `outcomes`: the gRPC status that a call ended with
+- `origin_counts`: calls by origin and e2e test, and errors, added up
 - `data_quality`: what makes a dump's numbers wrong, by limits
 - `findings`: what nobody expected, and what to do about it
+- `reference_rows`: a finding -> the row to paste into reference.py
 - `classify`: calls -> rows
 - `leases`: LeaseGrant calls -> leases by key pattern
 - `judge`: the stages in order

@@ -9,6 +9,8 @@ from msgspec.structs import replace
 from etcd_coverage.attributes import get_str
 from etcd_coverage.judging.findings import NEW_CALL_PATTERN, NEW_KEY_PATTERN, merged
 from etcd_coverage.judging.losses import TYPED_ARGUMENTS, is_text
+from etcd_coverage.judging.origin_counts import OriginCounts, errors
+from etcd_coverage.judging.reference_rows import python_dict
 from etcd_coverage.judging.server_spans import example_of
 from etcd_coverage.judging.usage import Finding, Row
 from etcd_coverage.key_pattern import every_pattern, key_pattern
@@ -19,7 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from etcd_coverage.attributes import Attributes
-    from etcd_coverage.judging.contract import Contracts
+    from etcd_coverage.judging.ancestors import Ancestors
+    from etcd_coverage.judging.outcomes import Outcomes
     from etcd_coverage.judging.span_maps import Call
     from etcd_coverage.reference import GrpcMethod
 
@@ -42,13 +45,13 @@ class KeyPatterns:
 class _Group:
     """The calls of one row while they are counted."""
 
-    __slots__ = ("attributes", "calls", "contract_calls", "example")
+    __slots__ = ("calls", "contract_calls", "first", "origins")
 
-    def __init__(self, call: Call) -> None:
-        self.attributes = call.attributes
+    def __init__(self, first: Call) -> None:
         self.calls = 0
         self.contract_calls = 0
-        self.example = example_of(call.span)
+        self.first = first
+        self.origins = OriginCounts()
 
 
 def with_known_keys(rows: Iterable[Row]) -> list[Row]:
@@ -69,7 +72,7 @@ _PATTERNS = every_pattern(SPECIAL_KEYS, SPECIAL_RESOURCES)
 
 
 def classify(
-    method: GrpcMethod, calls: Iterable[Call], patterns: KeyPatterns, contracts: Contracts
+    method: GrpcMethod, calls: Iterable[Call], patterns: KeyPatterns, ancestors: Ancestors, outcomes: Outcomes
 ) -> tuple[list[Row], list[Finding]]:
     """Return the rows of one gRPC method in table order, and a finding for each row that nobody expected."""
     groups: dict[tuple[str, str, bool, tuple[str, ...]], _Group] = {}
@@ -89,8 +92,10 @@ def classify(
         if group is None:
             group = groups[key] = _Group(call)
         group.calls += 1
-        if contracts.find(call.span):
+        contract, request = ancestors.find(call.span)
+        if contract:
             group.contract_calls += 1
+        group.origins.add(request, contract, outcomes.error(method, call.span))
     rows = []
     findings = []
     for (text, call_pattern, known, args), group in sorted(
@@ -105,13 +110,20 @@ def classify(
             calls=group.calls,
             contract_calls=group.contract_calls,
             known_key=known,
-            example=group.example,
+            example=example_of(group.first.span),
+            failed=sum(group.origins.grpc_errors.values()),
+            grpc_errors=errors(group.origins.grpc_errors),
+            api_errors=errors(group.origins.api_errors),
+            origins=group.origins.origins(),
+            tests=group.origins.tests(),
         )
         rows.append(row)
         if not known:
-            findings.append(_finding(NEW_KEY_PATTERN, f"New key pattern detected: {pattern}", row))
+            findings.append(_finding(NEW_KEY_PATTERN, f"New key pattern detected: {pattern}", row, group.first))
         if not call_pattern:
-            findings.append(_finding(NEW_CALL_PATTERN, _new_call_pattern(method, row, group.attributes), row))
+            findings.append(
+                _finding(NEW_CALL_PATTERN, _new_call_pattern(method, row, group.first.attributes), row, group.first)
+            )
     return rows, merged(findings)
 
 
@@ -123,8 +135,16 @@ def _pattern_of(method: GrpcMethod, attributes: Attributes, patterns: KeyPattern
     return (key, False) if pattern is None else (pattern, True)
 
 
-def _finding(identifier: str, message: str, row: Row) -> Finding:
-    return Finding(id=identifier, grpc_method=row.grpc_method, message=message, count=row.calls, example=row.example)
+def _finding(identifier: str, message: str, row: Row, example: Call) -> Finding:
+    return Finding(
+        id=identifier,
+        grpc_method=row.grpc_method,
+        message=message,
+        count=row.calls,
+        example=row.example,
+        attributes=python_dict(example.attributes),
+        origins=row.origins,
+    )
 
 
 def _marks(method: GrpcMethod, args: tuple[str, ...]) -> str:

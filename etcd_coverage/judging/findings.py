@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from etcd_coverage.judging.data_quality import QUALITY_STEPS
+from etcd_coverage.judging.origin_counts import OriginCounts, merged_origins
 from etcd_coverage.judging.server_spans import example_of
-from etcd_coverage.judging.usage import Finding
+from etcd_coverage.judging.usage import Finding, Origin
 from etcd_coverage.reference import GRPC_METHODS
 from etcd_coverage.text import counted, escape
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from etcd_coverage.dumps.spans import Span
+    from etcd_coverage.judging.ancestors import Ancestors
     from etcd_coverage.reference import GrpcMethod
 
 UNEXPECTED_METHOD = "unexpected-method"
@@ -44,7 +46,7 @@ NEXT_STEPS = {
 """What to do about a finding, by its id."""
 
 
-def unexpected_methods(grpc_spans: dict[str, list[Span]]) -> list[Finding]:
+def unexpected_methods(grpc_spans: dict[str, list[Span]], ancestors: Ancestors) -> list[Finding]:
     """Return a finding for each gRPC method with server spans that is not in the reference, by name."""
     allowed = {method.name for method in GRPC_METHODS}
     return [
@@ -54,10 +56,19 @@ def unexpected_methods(grpc_spans: dict[str, list[Span]]) -> list[Finding]:
             message=f"unexpected {len(spans)} calls to method: {escape(name)}",
             count=len(spans),
             example=example_of(spans[0]),
+            origins=_origins(spans, ancestors),
         )
         for name, spans in sorted(grpc_spans.items())
         if name not in allowed
     ]
+
+
+def _origins(spans: Iterable[Span], ancestors: Ancestors) -> list[Origin]:
+    counts = OriginCounts()
+    for span in spans:
+        contract, request = ancestors.find(span)
+        counts.add(request, contract)
+    return counts.origins()
 
 
 def method_not_called(method: GrpcMethod) -> Finding:
@@ -70,7 +81,7 @@ def method_not_called(method: GrpcMethod) -> Finding:
     )
 
 
-def call_not_recorded(method: GrpcMethod, spans: list[Span]) -> Finding:
+def call_not_recorded(method: GrpcMethod, spans: list[Span], ancestors: Ancestors) -> Finding:
     """Return the finding that a required method has server spans, but none of them a call."""
     return Finding(
         id=CALL_NOT_RECORDED,
@@ -78,6 +89,7 @@ def call_not_recorded(method: GrpcMethod, spans: list[Span]) -> Finding:
         message=f'"{method.name}" method was called {counted(len(spans), "time")}, but no call was recorded',
         count=len(spans),
         example=example_of(spans[0]),
+        origins=_origins(spans, ancestors),
     )
 
 
@@ -86,4 +98,9 @@ def merged(findings: Iterable[Finding]) -> list[Finding]:
     by_message: defaultdict[tuple[str, str], list[Finding]] = defaultdict(list)
     for found in findings:
         by_message[found.id, found.message].append(found)
-    return [replace(same[0], count=sum(found.count for found in same)) for same in by_message.values()]
+    return [
+        replace(same[0], count=sum(found.count for found in same), origins=merged_origins(one.origins for one in same))
+        if len(same) > 1
+        else same[0]
+        for same in by_message.values()
+    ]

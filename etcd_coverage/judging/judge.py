@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from etcd_coverage.dumps.error import DOWNLOAD, DumpError
 from etcd_coverage.dumps.kinds import open_dump
 from etcd_coverage.judging import findings, losses, span_maps
+from etcd_coverage.judging.ancestors import Ancestors
 from etcd_coverage.judging.classify import KeyPatterns, classify
-from etcd_coverage.judging.contract import Contracts
 from etcd_coverage.judging.data_quality import OVERWRITTEN_STEP
 from etcd_coverage.judging.leases import LEASE_GRANT, leases
+from etcd_coverage.judging.outcomes import Outcomes
 from etcd_coverage.judging.usage import Finding, Quality, Row, Usage
 from etcd_coverage.reference import GRPC_METHODS
 from etcd_coverage.releases import can_call
@@ -64,21 +65,22 @@ def usage_of(resources: Iterable[Resource], quality: Quality, kubernetes_version
         )
     calls = span_maps.calls_map(spans, grpc_spans, quality)
     losses.count_faulty_calls(spans, calls, quality)
-    contracts = Contracts(spans)
+    ancestors = Ancestors(spans)
+    outcomes = Outcomes(spans)
     patterns = KeyPatterns()
     rows: list[Row] = []
-    found: list[Finding] = findings.unexpected_methods(grpc_spans)
+    found: list[Finding] = findings.unexpected_methods(grpc_spans, ancestors)
     for method in GRPC_METHODS:
         if method.required and not calls.get(method.name):
             if method.name in grpc_spans:
-                found.append(findings.call_not_recorded(method, grpc_spans[method.name]))
+                found.append(findings.call_not_recorded(method, grpc_spans[method.name], ancestors))
             elif can_call(method, kubernetes_version):
                 found.append(findings.method_not_called(method))
         if method.call_patterns:
-            new_rows, new_findings = classify(method, calls.get(method.name, []), patterns, contracts)
+            new_rows, new_findings = classify(method, calls.get(method.name, []), patterns, ancestors, outcomes)
             rows += new_rows
             found += new_findings
-    by_pattern, lease_findings = leases(calls.get(LEASE_GRANT, []), span_maps.lease_map(calls), patterns)
+    by_pattern, lease_findings = leases(calls.get(LEASE_GRANT, []), span_maps.lease_map(calls), patterns, ancestors)
     return Usage(
         calls={escape(name): len(grpc_spans[name]) for name in sorted(grpc_spans)},
         rows=rows,

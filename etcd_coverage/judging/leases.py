@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from etcd_coverage.attributes import get_int, get_str
 from etcd_coverage.judging.findings import LEASE_WITHOUT_ID, LEASE_WITHOUT_TTL, NEW_KEY_PATTERN, merged
+from etcd_coverage.judging.origin_counts import OriginCounts
+from etcd_coverage.judging.reference_rows import python_dict
 from etcd_coverage.judging.server_spans import example_of
 from etcd_coverage.judging.usage import Finding, Lease
 from etcd_coverage.text import escape
@@ -14,6 +16,7 @@ from etcd_coverage.text import escape
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from etcd_coverage.judging.ancestors import Ancestors
     from etcd_coverage.judging.classify import KeyPatterns
     from etcd_coverage.judging.span_maps import Call
 
@@ -22,7 +25,7 @@ LEASE_KEY = "success_first_key"
 
 
 def leases(
-    grants: Iterable[Call], transactions: dict[int, list[Call]], patterns: KeyPatterns
+    grants: Iterable[Call], transactions: dict[int, list[Call]], patterns: KeyPatterns, ancestors: Ancestors
 ) -> tuple[list[Lease], list[Finding]]:
     """Return the leases by key pattern, and the findings of the LeaseGrant calls that could not be counted."""
     uses: Counter[str] = Counter()
@@ -46,8 +49,19 @@ def leases(
             if not problem and "ttl" not in attributes:
                 identifier, problem = LEASE_WITHOUT_TTL, "Lease without TTL"
         if problem:
-            example = example_of(grant.span)
-            findings.append(Finding(id=identifier, grpc_method=LEASE_GRANT, message=problem, count=1, example=example))
+            counts = OriginCounts()
+            contract, request = ancestors.find(grant.span)
+            counts.add(request, contract)
+            finding = Finding(
+                id=identifier,
+                grpc_method=LEASE_GRANT,
+                message=problem,
+                count=1,
+                example=example_of(grant.span),
+                attributes=python_dict(attributes),
+                origins=counts.origins(),
+            )
+            findings.append(finding)
             continue
         uses[pattern] += len(used_by)
         ttl_seconds[pattern] += get_int(attributes, "ttl")

@@ -138,12 +138,54 @@ QUALITY_OF_0_1 = Quality.__struct_fields__[: Quality.__struct_fields__.index("tr
 """The fields that every saved quality has, since version 0.1 of this project."""
 
 
+class Origin(Struct, frozen=True, kw_only=True):
+    """Who makes calls, and for which request to the API: how many, and how many of these below a contract event.
+
+    ``component`` is the client's binary, ``role`` what it does of several things, ``resource`` API group, resource and
+    subresource. Of calls that no request asked for, ``component`` is the topmost span's service, ``role`` its name.
+    """
+
+    component: Text
+    role: Text
+    verb: Text
+    resource: Text
+    calls: Positive
+    contract_calls: Count
+
+
+class OtherOrigins(Struct, frozen=True, kw_only=True):
+    """Origins that are not named: how many, and their calls."""
+
+    origins: Count
+    calls: Count
+    contract_calls: Count
+
+
+class TestCalls(Struct, frozen=True, kw_only=True):
+    """How many calls an e2e test made."""
+
+    test: Text
+    calls: Positive
+
+
+class OtherTests(Struct, frozen=True, kw_only=True):
+    """E2e tests that are not named: how many, and their calls."""
+
+    tests: Count
+    calls: Count
+
+
 class Row(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The calls of a gRPC method that share call pattern, key pattern and set args.
 
     ``call_pattern`` is empty where no call pattern matches, ``key_pattern`` the key itself where it has none
     (``known_key`` is False), and empty for a method without keys. ``args`` are the names of the set columns, in column
     order. ``example`` is the first of the calls; None if it was not saved.
+
+    ``failed`` counts the calls that etcd answered with an error, ``grpc_errors`` by gRPC status; ``api_errors`` counts
+    calls by the HTTP status code from 400 on that the request which they were made for was answered with. ``origins``
+    and ``tests`` say who made the calls, the heaviest first, ``other_origins`` and ``other_tests`` add up the rest. All
+    of these are None or empty in what earlier versions saved.
     """
 
     grpc_method: Text
@@ -154,6 +196,13 @@ class Row(Struct, frozen=True, kw_only=True, omit_defaults=True):
     contract_calls: Count
     known_key: bool = True
     example: Example | None = None
+    failed: Count | None = None
+    grpc_errors: dict[Text, Positive] = {}
+    api_errors: dict[Text, Positive] = {}
+    origins: list[Origin] = []
+    other_origins: OtherOrigins | None = None
+    tests: list[TestCalls] = []
+    other_tests: OtherTests | None = None
 
 
 class Lease(Struct, frozen=True, kw_only=True):
@@ -166,13 +215,20 @@ class Lease(Struct, frozen=True, kw_only=True):
 
 
 class Finding(Struct, frozen=True, kw_only=True):
-    """What nobody expected: a stable id, the method it is about, a message, how often, and one span that shows it."""
+    """What nobody expected: a stable id, the method it is about, a message, how often, and one span that shows it.
+
+    ``attributes`` are those of that span, a dict as Python writes it; empty if there is none or they are too long.
+    ``origins`` say who made the calls, the heaviest first, ``other_origins`` add up the rest.
+    """
 
     id: Text
     grpc_method: Text
     message: Text
     count: Count
     example: Example | None = None
+    attributes: Text = ""
+    origins: list[Origin] = []
+    other_origins: OtherOrigins | None = None
 
 
 class Usage(Struct, kw_only=True):

@@ -4,6 +4,8 @@
 - `view`: what reports are about: every number, sum, share and order of a usage that they show
 - `comparison_view`: those of a comparison
 - `heat`: calls by key pattern and call shape
+- `callers`: who makes the calls, and the rows outside the interface
+- `finding_details`: who made the calls of a finding, how to see its example, the row that would expect it
 - `grouped_findings`: alike findings made one line
 - `layout`: tables as text, as wide as the terminal
 - `terminal`: a usage's tables and messages for the terminal

@@ -9,17 +9,20 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from etcd_coverage.judging.findings import NEW_CALL_PATTERN, NEW_KEY_PATTERN, NEXT_STEPS, UNEXPECTED_METHOD
+from etcd_coverage.judging.origin_counts import merged_origins
+from etcd_coverage.judging.usage import Finding, Origin
 from etcd_coverage.reference import short_name
 from etcd_coverage.reports.figures import MOST_SHOWN, Trace, key_text, message_text, trace_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from etcd_coverage.judging.usage import Finding
-
 
 class FindingLine(Struct, frozen=True):
-    """One finding, or several of a kind that look alike: ``findings`` says how many, ``calls`` how many they cover."""
+    """One finding, or several of a kind that look alike: ``findings`` says how many, ``calls`` how many they cover.
+
+    ``origins`` made these calls, the heaviest first; ``first`` is the finding that ``trace`` is the example of.
+    """
 
     id: str
     grpc_method: str
@@ -27,6 +30,8 @@ class FindingLine(Struct, frozen=True):
     findings: int
     calls: int
     trace: Trace | None
+    origins: list[Origin]
+    first: Finding
 
 
 class FindingsLeftOut(Struct, frozen=True):
@@ -111,6 +116,8 @@ def _line(group: Sequence[Finding], jaeger_url: str) -> FindingLine:
         findings=len(group),
         calls=_calls(group),
         trace=trace_of(first.example, jaeger_url),
+        origins=merged_origins(finding.origins for finding in group),
+        first=first,
     )
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from etcd_coverage.comparing.compare import shape_text
-from etcd_coverage.reports import view
+from etcd_coverage.reports import callers, view
 from etcd_coverage.reports.figures import key_text
+from etcd_coverage.reports.finding_details import DETAILED, details
 from etcd_coverage.reports.grouped_findings import grouped
 from etcd_coverage.reports.layout import TextTable, fitted, left_then_right
 from etcd_coverage.text import counted
@@ -29,6 +30,10 @@ def tables(usage: Usage, width: int | None = None) -> Iterator[tuple[str, str]]:
         yield key_text(table.grpc_method), method_text(table, width)
     if leases := view.leases_table(usage):
         yield "leases", leases_text(leases, width)
+    if made_by := callers.callers_table(usage):
+        yield "callers", callers.callers_text(made_by, width)
+    if outside := callers.outside_table(usage):
+        yield "outside the interface", callers.outside_text(outside, width)
 
 
 def calls_text(table: CallsTable, width: int | None = None) -> str:
@@ -48,7 +53,12 @@ def calls_text(table: CallsTable, width: int | None = None) -> str:
 
 def method_text(table: MethodTable, width: int | None = None) -> str:
     """Return the table of a gRPC method's rows; where it is too wide, args, call and key pattern share a column."""
-    numbers = [[line.contract.percent, str(line.share.calls), line.share.percent] for line in table.lines]
+    # A column only where there is something to show.
+    failed = [str(line.row.failed or "") for line in table.lines]
+    numbers = [
+        [line.contract.percent, str(line.share.calls), line.share.percent, *([errors] if table.failed else [])]
+        for line, errors in zip(table.lines, failed, strict=True)
+    ]
     wide = [
         [
             key_text(line.row.call_pattern),
@@ -66,22 +76,27 @@ def method_text(table: MethodTable, width: int | None = None) -> str:
         wide.append(["", more, *("" for _ in table.args)])
         narrow.append([more])
         numbers.append(["", str(table.left_out.share.calls), table.left_out.share.percent])
+        if table.failed:
+            numbers[-1].append(str(table.failed - sum(line.row.failed or 0 for line in table.lines) or ""))
     totals = [str(table.contract.calls), str(table.total.calls), table.total.percent]
-    of_args = ", ".join(f"{key_text(name)} {calls}" for name, calls in table.args.items() if calls)
     headers = ["contract", "calls", "percent"]
+    if table.failed:
+        totals.append(str(table.failed))
+        headers.append("failed")
+    of_args = ", ".join(f"{key_text(name)} {calls}" for name, calls in table.args.items() if calls)
     return fitted(
         TextTable(
             headers=["method", "pattern", *map(key_text, table.args), *headers],
             rows=[[*cells, *line] for cells, line in zip(wide, numbers, strict=True)],
             footer=["total", "", *map(str, table.args.values()), *totals],
-            align=left_then_right(len(table.args) + 5, len(table.args) + 3),
+            align=left_then_right(len(table.args) + len(headers) + 2, len(table.args) + len(headers)),
         ),
         width,
         TextTable(
             headers=["call", *headers],
             rows=[[*cells, *line] for cells, line in zip(narrow, numbers, strict=True)],
             footer=[f"total\n{of_args}" if of_args else "total", *totals],
-            align=left_then_right(4, 3),
+            align=left_then_right(len(headers) + 1, len(headers)),
         ),
     )
 
@@ -121,17 +136,22 @@ def call_text(grpc_method: str, call_pattern: str, args: tuple[str, ...], key_pa
     return f"{shape}\n{key_pattern}" if key_pattern else shape
 
 
-def failure_text(findings: Sequence[Finding], jaeger_url: str = "") -> str:
-    """Return all findings of a test with their counts and examples, and what to do about each kind.
+def failure_text(findings: Sequence[Finding], jaeger_url: str = "", dump: str = "") -> str:
+    """Return all findings of a test with their counts, origins and examples, and what to do about each kind.
+
+    ``dump`` is where the dump is, empty for a saved usage.
 
     ``jaeger_url`` is where Jaeger's pages are: examples are links to them; empty for their ids alone.
     """
     shown_findings = grouped(findings, jaeger_url)
     lines = []
-    for line in shown_findings.lines:
+    rows: set[str] = set()
+    for number, line in enumerate(shown_findings.lines):
         lines.append(line.message)
         if line.trace is not None:
-            lines.append(f"    {counted(line.calls, 'call')}, for example {place(line.trace)}")
+            lines += [
+                f"    {detail}" for detail in details(line, place(line.trace), dump, rows, whole=number < DETAILED)
+            ]
     lines += [left_out.text for left_out in shown_findings.left_out]
     lines += [f"{identifier}: {step}" for identifier, step in shown_findings.next_steps]
     return "\n".join(lines)

@@ -112,7 +112,8 @@ class MethodTable(Struct, frozen=True):
     """The rows of a gRPC method in table order.
 
     ``args`` are its columns with the calls that set each. The totals count what is left out too, which are rows with
-    unknown keys; ``contract`` is the share of all calls that were made through the contract.
+    unknown keys; ``contract`` is the share of all calls that were made through the contract, ``failed`` counts those
+    that etcd answered with an error.
     """
 
     grpc_method: str
@@ -121,6 +122,7 @@ class MethodTable(Struct, frozen=True):
     left_out: LeftOut | None
     contract: Share
     total: Share
+    failed: int = 0
 
 
 class LeaseLine(Struct, frozen=True):
@@ -170,6 +172,7 @@ def _method_table(name: str, rows: Sequence[Row]) -> MethodTable:
         left_out=_left_out([row.calls for row in rest], total),
         contract=Share(sum(row.contract_calls for row in rows), total),
         total=Share(total, total),
+        failed=sum(row.failed or 0 for row in rows),
     )
 
 

@@ -75,6 +75,12 @@ def add_options(parser: pytest.Parser) -> None:
         metavar="PATH",
         help="saves what was computed (docs/usage-format.md); what PATH holds of other dumps stays",
     )
+    judging.addoption(
+        "--origins",
+        metavar="N|all",
+        type=_number_or_all,
+        help="how many origins and e2e tests of a row --usage-json saves by name, the heaviest (default: 10)",
+    )
     judging.addoption("--usage-html", metavar="PATH", help="writes a report as one HTML page (docs/reports.md)")
     judging.addoption("--usage-markdown", metavar="PATH", help="writes a report in GitHub's Markdown (docs/reports.md)")
     judging.addoption(
@@ -128,6 +134,14 @@ def add_options(parser: pytest.Parser) -> None:
     )
 
 
+def _number_or_all(text: str) -> int | str:
+    if text == "all":
+        return text
+    if not re.fullmatch("[0-9]{1,9}", text) or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a number from 1 on nor all")
+    return int(text)
+
+
 def _parsed_by(name: str) -> Callable[[str], Any]:
     """Return the parser of that name as argparse wants it, which is loaded if the option is given."""
 
@@ -165,6 +179,8 @@ def checked_run(given: argparse.Namespace, project: Path, *, known_reference: Us
         raise DumpError(f"--kubernetes-version: {given.kubernetes_version!r} is not a release such as 1.37")
     if given.jaeger_url and not re.match(r"https?://[^/]", given.jaeger_url):
         raise DumpError(f"--jaeger-url: {given.jaeger_url!r} is not a URL such as http://localhost:16686")
+    if given.origins and not given.usage_json:
+        raise DumpError("--origins says how much --usage-json saves: name a file with --usage-json")
     if given.usage_json:
         try:
             saved.check_target(Path(given.usage_json))
@@ -217,7 +233,7 @@ _OPTIONS = (
 )  # fmt: skip
 _SHOWN = (
     "kubernetes-version", "max-lost-calls", "max-orphan-calls", "max-left-out", "allow-clipped", "allow-dropped",
-    "jaeger-url", "usage-json", "reference", "min-coverage", "min-shape-coverage",
+    "jaeger-url", "usage-json", "origins", "reference", "min-coverage", "min-shape-coverage",
     "fail-on-new", "fail-on-missing", "min-calls", "gate-methods", "known-gaps",
 )  # fmt: skip
 
@@ -260,8 +276,9 @@ def write(given: argparse.Namespace, run: Run) -> tuple[list[str], bool]:
     if not run.usages:
         return lines, failed
     if given.usage_json:
+        path = Path(given.usage_json)
         try:
-            lines = [f"{escape(given.usage_json)}: {line}" for line in run.save(Path(given.usage_json)).lines()]
+            lines = [f"{escape(given.usage_json)}: {line}" for line in run.save(path, given.origins).lines()]
         except OSError as error:
             reason = error.strerror or error
             lines = [f"{escape(given.usage_json)}: cannot be written, nothing was saved: {reason}"]

@@ -11,6 +11,7 @@ from etcd_coverage.comparing.saved import Reference, Source
 from etcd_coverage.dumps.error import DumpError
 from etcd_coverage.judging import usage
 from etcd_coverage.judging.data_quality import Limits, with_quality_findings
+from etcd_coverage.judging.origin_counts import MOST_SAVED
 from etcd_coverage.releases import release_of
 from etcd_coverage.reports import comparison as comparison_text
 from etcd_coverage.suite import inputs
@@ -164,13 +165,14 @@ class Run:
         """Return each known gap that matches nothing any more."""
         return list(known_gaps.unused(self._gaps, self.comparisons(), self.subjects()))
 
-    def save(self, path: Path) -> Saved:
-        """Bring the file up to date with what was judged."""
+    def save(self, path: Path, origins: int | str | None = None) -> Saved:
+        """Bring the file up to date with what was judged, with so many origins of a row by name, or "all"."""
         reference = None
         if self.comparisons():
             assert self.reference is not None
             reference = Reference(name=self.reference.name, usage=self.reference_usage(), subjects=self.subjects())
-        return saved.update(path, self.usages, reference)
+        most = None if origins == "all" else int(origins or MOST_SAVED)
+        return saved.update(path, self.usages, reference, most)
 
     def properties(self) -> dict[str, str]:
         """Return counts and verdicts for the JUnit XML."""

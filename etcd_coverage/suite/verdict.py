@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from etcd_coverage.comparing import saved
 from etcd_coverage.reports import terminal
 from etcd_coverage.suite.ledger import COMPARED, DUMP, FINDINGS
 from etcd_coverage.suite.run import RUN
@@ -43,7 +44,9 @@ class Verdict:
         """Fail once with all of the findings, if there are any."""
         self._record(FINDINGS, len(findings))
         if findings:
-            pytest.fail(terminal.failure_text(findings, self._config.getoption("jaeger_url")), pytrace=False)
+            path = self._run.sources[self._name].path
+            dump = "" if saved.is_saved(path) else str(path)
+            pytest.fail(terminal.failure_text(findings, self._config.getoption("jaeger_url"), dump), pytrace=False)
 
     def expect_covered(self, reference: Usage) -> None:
         """Fail once with everything that the gates find in the comparison with the reference."""
