@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+pytestmark = pytest.mark.integration  # many runs of whole scripts
+
 KIND = "collect_kind_traces.sh"
 LOCAL = "collect_local_traces.sh"
 ROBUSTNESS = "collect_robustness_traces.sh"

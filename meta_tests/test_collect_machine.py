@@ -18,6 +18,8 @@ from meta_tests.collect_world import OLD_DUMP, PROJECT, SCRIPTS, World, only_pro
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.integration  # many runs of whole scripts
+
 KIND = "collect_kind_traces.sh"
 LOCAL = "collect_local_traces.sh"
 ROBUSTNESS = "collect_robustness_traces.sh"

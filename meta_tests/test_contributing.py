@@ -46,6 +46,7 @@ def test_there_is_a_snippet_for_each_kind_of_row() -> None:
     assert SNIPPETS.keys() == ANCHORS.keys()
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("kind", ANCHORS)
 def test_snippet_is_judged_in_a_copy_of_the_reference(kind: str, tmp_path: Path) -> None:
     for part in ("etcd_coverage", "tests", "conftest.py", "pyproject.toml", "testdata/kubernetes-1.37.json.gz"):

@@ -130,6 +130,7 @@ def inserted(source: str, where: str, row: str) -> str:
     return source[:end] + "".join(f"\n{indent}{line}" for line in row.splitlines()) + source[end:]
 
 
+@pytest.mark.integration
 def test_pasted_rows_pass_their_tests_and_expect_what_was_found(tmp_path: Path) -> None:
     path = write(tmp_path / "dump.json", etcd(complete(), UNEXPECTED))
     findings = judge(path).findings

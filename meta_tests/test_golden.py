@@ -40,7 +40,11 @@ without_shared = pytest.mark.skipif(not FULL.exists(), reason="the 178 MB dump i
         pytest.param(
             (DUMPS / "truncated-100-traces.json.gz", DUMPS / "truncated-100-traces.golden.json"), id="truncated"
         ),
-        pytest.param((FULL, SHARED / "golden" / "kubernetes-1.37-full.json"), id="full", marks=without_shared),
+        pytest.param(
+            (FULL, SHARED / "golden" / "kubernetes-1.37-full.json"),
+            id="full",
+            marks=[without_shared, pytest.mark.integration],
+        ),
     ],
 )
 def both(request: pytest.FixtureRequest) -> tuple[Usage, dict[str, Any]]:

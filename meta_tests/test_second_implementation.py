@@ -113,7 +113,7 @@ scratch = pytest.fixture(scope="module")(lambda tmp_path_factory: tmp_path_facto
 
 
 @given(read=resources)
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=120)
 def test_maps_and_walk_are_as_written_plainly(scratch: Path, read: list[tuple[str, list[JSON]]]) -> None:
     plain = Plain(read)
     quality = Quality()

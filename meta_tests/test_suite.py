@@ -123,6 +123,7 @@ def test_failed_dump_shows_its_tables_unasked_and_the_good_one_does_not(run: Run
     result.stdout.no_fnmatch_line("=* etcd coverage: good.json =*")
 
 
+@pytest.mark.integration
 def test_tables_and_usage_are_the_same_under_xdist(run: Run, tmp_path: Path) -> None:
     pytest.importorskip("xdist")
     dumps: dict[str, JSON | str | bytes] = {
@@ -473,6 +474,7 @@ def test_help_lists_every_option(run: Run) -> None:
         result.stdout.fnmatch_lines([f"  {option}*"])
 
 
+@pytest.mark.integration
 def test_run_writes_the_same_reports_and_properties_under_xdist(
     run: Run,
     tmp_path: Path,

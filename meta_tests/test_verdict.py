@@ -167,7 +167,10 @@ def test_a_second_attempt_is_no_pass(content: object, run: Run, pytester: pytest
     again.stdout.fnmatch_lines(["FAIL a.json: *"])
 
 
-@pytest.mark.parametrize("distribution", ["load", "loadscope", "worksteal", "each", "no"])
+@pytest.mark.parametrize(
+    "distribution",
+    ["load", *(pytest.param(name, marks=pytest.mark.integration) for name in ("loadscope", "worksteal", "each", "no"))],
+)
 def test_workers_agree(distribution: str, run: Run, pytester: pytest.Pytester) -> None:
     (pytester.path / "dumps" / "b.json").write_text("{")
     options = ["--testdata=dumps", "--reference=ref.json", "-n", "2", f"--dist={distribution}"]
@@ -237,7 +240,7 @@ def test_reference_that_is_no_dump_is_one_error(run: Run) -> None:
 @pytest.mark.parametrize("environment", [{"PYTHONOPTIMIZE": "1"}, {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}], ids=str)
 def test_clone_runs_in_odd_environments(environment: dict[str, str], tmp_path: Path) -> None:
     write(tmp_path / "a.json", etcd(ODD))
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--testdata={tmp_path}"]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--testdata={tmp_path}", str(TESTS[0])]
     done = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False, env=os.environ | environment
     )
