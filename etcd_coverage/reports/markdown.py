@@ -10,8 +10,10 @@ from urllib.parse import quote
 from etcd_coverage.comparing.compare import NEW, shape_text
 from etcd_coverage.comparing.saved import MESSAGE_WIDTH
 from etcd_coverage.reference import short_name
+from etcd_coverage.reports.callers import callers_table, more_callers, outside_call, outside_table
 from etcd_coverage.reports.comparison_view import compared_tables, coverage_share, coverage_text, missing_shapes
 from etcd_coverage.reports.figures import ERROR_WIDTH, KEY_WIDTH
+from etcd_coverage.reports.finding_details import origins_text
 from etcd_coverage.reports.grouped_findings import grouped
 from etcd_coverage.reports.view import calls_table, leases_table, method_tables, quality_line
 from etcd_coverage.text import counted, printable, shorten_middle
@@ -21,12 +23,16 @@ if TYPE_CHECKING:
 
     from etcd_coverage.comparing.compare import ComparedRow, Comparison
     from etcd_coverage.judging.usage import Row, Usage
+    from etcd_coverage.reports.callers import CallerLine
     from etcd_coverage.reports.figures import Trace
     from etcd_coverage.reports.view import MethodTable, Report
 
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
 STEP_SUMMARY_BYTES = 1024 * 1024
 """https://docs.github.com/actions/reference/workflow-commands-for-github-actions#step-isolation-and-limits"""
+
+MOST_CALLERS = 10
+"""How many callers, and rows outside the interface, are shown: the rest of either is one line."""
 
 
 def markdown(report: Report, *, with_rows: bool = True) -> str:
@@ -65,6 +71,8 @@ def _sections(report: Report, *, with_rows: bool) -> Iterator[str]:
         yield from _findings_sections(usage, report.jaeger_url)
         if comparison := report.comparisons.get(name):
             yield from _comparison_sections(name, comparison, report, with_rows=with_rows)
+        if callers := list(_callers_tables(usage)):
+            yield from _folded("Callers, and calls outside the interface", callers)
         if with_rows:
             yield from _folded("Calls and call patterns", _usage_tables(usage))
         yield f"Data quality: {quality_line(usage.quality)}."
@@ -189,6 +197,38 @@ def _usage_tables(usage: Usage) -> Iterator[str]:
         ]
         body.append(["total", "", "", str(leases.total.calls), leases.total.percent])
         yield _table(["lease", "transactions a lease", "average TTL, s", "calls", "share"], body, numbers=4)
+
+
+def _callers_tables(usage: Usage) -> Iterator[str]:
+    if callers := callers_table(usage, MOST_CALLERS):
+        body = [
+            [_code(line.name, KEY_WIDTH), _code(", ".join(line.methods)), *_caller_numbers(line)]
+            for line in callers.lines
+        ]
+        if callers.rest:
+            body.append([f"… {more_callers(callers)}", "", *_caller_numbers(callers.rest)])
+        body.append(["total", "", *_caller_numbers(callers.total)])
+        yield _table(["caller", "gRPC methods", "contract", "calls", "share"], body, numbers=3)
+    if outside := outside_table(usage, MOST_CALLERS):
+        body = [
+            [
+                _code(outside_call(line)),
+                _code(line.row.key_pattern, KEY_WIDTH),
+                _code(origins_text(line.origins, line.others), ERROR_WIDTH),
+                str(line.share.calls),
+                line.share.percent,
+            ]
+            for line in outside.lines
+        ]
+        if outside.left_out:
+            body.append([_more(outside.left_out, "row"), "", "", str(outside.rest), ""])
+        body.append(["total", "", "", str(outside.total.calls), ""])
+        headers = ["call outside the interface", "key pattern", "from", "calls outside", "share of the row's"]
+        yield _table(headers, body, numbers=2)
+
+
+def _caller_numbers(line: CallerLine) -> list[str]:
+    return [line.contract.percent, str(line.share.calls), line.share.percent]
 
 
 def _method_lines(table: MethodTable) -> Iterator[list[str]]:
