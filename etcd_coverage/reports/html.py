@@ -59,7 +59,7 @@ def _finalize(value: object) -> object:
 def _shares(by_caller: dict[int, CallerShares]) -> dict[int, list[str]]:
     """Return the texts of the cells contract, calls, percent and origins for each caller."""
     return {
-        caller: [one.contract.percent, f"{one.share.calls:,}", one.share.percent, counted(one.origins, "origin")]
+        caller: [one.contract.percent, f"{one.share.calls:,}", one.share.percent, f"{one.origins:,}"]
         for caller, one in by_caller.items()
     }
 
@@ -105,7 +105,6 @@ _ENVIRONMENT.filters |= {
     "count": lambda number: f"{number:,}",
     "cut": key_text,
     "error": lambda text: _breakable(text, ERROR_WIDTH),
-    "counted": counted,
     "more_origins": _rest_text,
     "more_origins_by_caller": _rests,
     "message": lambda text: _breakable(text, MESSAGE_WIDTH),

@@ -36,14 +36,14 @@ MOST_CALLERS = 10
 
 
 def markdown(report: Report, *, with_rows: bool = True) -> str:
-    """Return GitHub's Markdown, with the tables of all rows folded away; nothing in it of a dump is markup."""
+    """Return GitHub's Markdown, with the tables of callers and of all rows folded away; nothing in it of a dump is markup."""
     return "\n\n".join(_sections(report, with_rows=with_rows)) + "\n"
 
 
 def append_step_summary(report: Report) -> Path | None:
     """Append the Markdown to the summary of the GitHub Actions step, if this runs in one, and return its path.
 
-    GitHub refuses a summary of more than 1 MiB: the tables of all rows are left out of one that would be longer.
+    GitHub refuses a summary of more than 1 MiB: the tables of callers and of all rows are left out of one that would be longer.
     """
     if not os.environ.get(STEP_SUMMARY):
         return None
@@ -71,13 +71,13 @@ def _sections(report: Report, *, with_rows: bool) -> Iterator[str]:
         yield from _findings_sections(usage, report.jaeger_url)
         if comparison := report.comparisons.get(name):
             yield from _comparison_sections(name, comparison, report, with_rows=with_rows)
-        if callers := list(_callers_tables(usage)):
-            yield from _folded("Callers, and calls outside the interface", callers)
         if with_rows:
+            if made_by := list(_callers_tables(usage)):
+                yield from _folded("Callers, and calls outside the interface", made_by)
             yield from _folded("Calls and call patterns", _usage_tables(usage))
         yield f"Data quality: {quality_line(usage.quality)}."
     if not with_rows:
-        yield "The tables of all rows are left out: `--usage-markdown` and `--usage-html` write them."
+        yield "The tables of callers and of all rows are left out: `--usage-markdown` and `--usage-html` write them."
 
 
 def _overview(report: Report) -> str:
