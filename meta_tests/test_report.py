@@ -344,7 +344,9 @@ def test_step_summary_is_appended_and_kept_below_the_limit(monkeypatch: pytest.M
     added = path.read_text().lstrip("x")
     assert added.startswith("# How Kubernetes uses etcd\n")
     assert "Side by side" not in added
-    assert added.endswith("The tables of callers and of all rows are left out: `--usage-markdown` and `--usage-html` write them.\n")
+    assert added.endswith(
+        "The tables of callers and of all rows are left out: `--usage-markdown` and `--usage-html` write them.\n"
+    )
 
 
 def test_properties() -> None:

@@ -39,9 +39,7 @@ class Made:
     def __init__(self, folder: Path) -> None:
         usages = {name: judge(ROOT / "testdata" / name, name[11:15]) for name in (REFERENCE, SUBJECT)}
         path = folder / "usage.json"
-        saved.update(
-            path, usages, Reference(name=REFERENCE, usage=usages[REFERENCE], subjects=[SUBJECT]), origins=None
-        )
+        saved.update(path, usages, Reference(name=REFERENCE, usage=usages[REFERENCE], subjects=[SUBJECT]), origins=None)
         content = json.loads(path.read_text())
         self.dumps: dict[str, Any] = content["dumps"]
         self.compared: dict[str, Any] = content["comparison"]["subjects"][SUBJECT]

@@ -75,10 +75,7 @@ def _heat_map(entries: Iterable[tuple[Row | ComparedRow, int, str]]) -> HeatMap:
     rows = [
         (
             key,
-            [
-                cell(calls[key][shape], statuses[key, shape]) if shape in calls[key] else None
-                for shape in shapes
-            ],
+            [cell(calls[key][shape], statuses[key, shape]) if shape in calls[key] else None for shape in shapes],
         )
         for key in sorted(calls, key=lambda key: (key in (NO_KEY, UNKNOWN_KEYS), key))
     ]

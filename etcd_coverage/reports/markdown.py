@@ -1,4 +1,4 @@
-"""Usages and comparisons -> GitHub's Markdown; nothing of a dump is markup in it."""
+"""Usages and comparisons -> GitHub's Markdown; nothing of a dump is markup."""
 
 from __future__ import annotations
 
@@ -36,14 +36,15 @@ MOST_CALLERS = 10
 
 
 def markdown(report: Report, *, with_rows: bool = True) -> str:
-    """Return GitHub's Markdown, with the tables of callers and of all rows folded away; nothing in it of a dump is markup."""
+    """Return GitHub's Markdown, the tables of callers and of all rows folded away; nothing of a dump is markup."""
     return "\n\n".join(_sections(report, with_rows=with_rows)) + "\n"
 
 
 def append_step_summary(report: Report) -> Path | None:
     """Append the Markdown to the summary of the GitHub Actions step, if this runs in one, and return its path.
 
-    GitHub refuses a summary of more than 1 MiB: the tables of callers and of all rows are left out of one that would be longer.
+    GitHub refuses a summary of more than 1 MiB: the tables of callers and of all rows are left out of one that would be
+    longer.
     """
     if not os.environ.get(STEP_SUMMARY):
         return None
