@@ -99,7 +99,11 @@ def merged(findings: Iterable[Finding]) -> list[Finding]:
     for found in findings:
         by_message[found.id, found.message].append(found)
     return [
-        replace(same[0], count=sum(found.count for found in same), origins=merged_origins(one.origins for one in same))
+        replace(
+            same[0],
+            count=sum(found.count for found in same),
+            origins=merged_origins(finding.origins for finding in same),
+        )
         if len(same) > 1
         else same[0]
         for same in by_message.values()

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def judge(path: Path, kubernetes_version: str = "") -> Usage:
-    """Return what the dump at ``path`` tells; what keeps it from being judged is in the result's ``error``.
+    """Return what the dump at ``path`` shows; what keeps it from being judged is in the result's ``error``.
 
     ``kubernetes_version`` ("X.Y", empty: the newest) says which methods could not be called yet.
     """

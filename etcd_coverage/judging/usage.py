@@ -1,4 +1,4 @@
-"""What a dump tells, as values: rows, leases, findings, data quality. All texts in them are printable.
+"""What a dump shows, as values: rows, leases, findings, data quality. All texts in them are printable.
 
 These Structs are the one schema of what is judged, compared, reported and saved.
 """
