@@ -16,7 +16,7 @@ import msgspec
 from etcd_coverage.comparing.compare import ComparedRow, Comparison, Coverage
 from etcd_coverage.comparing.unseen import unseen
 from etcd_coverage.comparing.usage_file import FORMAT, Against, UsageFile, always_written, load
-from etcd_coverage.judging.findings import NEXT_STEPS
+from etcd_coverage.judging.finding_kinds import EXPECTATIONS, NEXT_STEPS, QUALITY
 from etcd_coverage.judging.judge import judge
 from etcd_coverage.judging.usage import Example, Finding, Lease, Quality, Row, SpanCount, Text, Usage
 from etcd_coverage.reference import GRPC_METHODS, SPECIAL_KEYS, SPECIAL_RESOURCES
@@ -82,6 +82,26 @@ def options(group: str, docs: str = "docs/") -> str:
     recorder = _Options()
     add_options(cast("pytest.Parser", recorder))
     return _table(["option", "what it does"], recorder.rows[group]).replace("](", f"]({docs}")
+
+
+def findings() -> str:
+    """Return the table of the kinds of findings."""
+    rows = [
+        [f"`{kind.message}` (`{kind.id}`)", *map(_with_code, (kind.meaning, kind.next_step))]
+        for kind in (*EXPECTATIONS, *QUALITY)
+    ]
+    return _table(["message", "meaning", "next step"], rows)
+
+
+_CODE = re.compile(
+    r"(?<![`\w])(--[a-z-]+|python -m [\w.]+|etcd_coverage/[\w/]+\.py|query\.\w+"
+    r"|[A-Z][a-z]+(?:[A-Z][a-z]+)+|[A-Z]+(?:_[A-Z]+)+)"
+)
+
+
+def _with_code(text: str) -> str:
+    """Return the text with names of the code set as such."""
+    return _CODE.sub(r"`\1`", text)
 
 
 def output() -> str:

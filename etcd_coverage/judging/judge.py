@@ -10,7 +10,7 @@ from etcd_coverage.dumps.kinds import open_dump
 from etcd_coverage.judging import findings, losses, span_maps
 from etcd_coverage.judging.ancestors import Ancestors
 from etcd_coverage.judging.classify import KeyPatterns, classify
-from etcd_coverage.judging.data_quality import OVERWRITTEN_STEP
+from etcd_coverage.judging.finding_kinds import OVERWRITTEN_STEP
 from etcd_coverage.judging.leases import LEASE_GRANT, leases
 from etcd_coverage.judging.outcomes import Outcomes
 from etcd_coverage.judging.usage import Finding, Quality, Row, Usage
