@@ -125,7 +125,8 @@ def never_seen() -> str:
 
 
 def _table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (headers, ["---"] * len(headers), *rows))
+    lines = [headers, ["---"] * len(headers), *([cell.replace("|", "\\|") for cell in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
 SCHEMA = ROOT / "docs" / "usage.schema.json"
