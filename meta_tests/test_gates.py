@@ -155,9 +155,6 @@ def test_method_names() -> None:
             gates.method_names(text)
 
 
-# --- known gaps -----------------------------------------------------------------------------------------------------
-
-
 def gap(shape: str, method: str = "KV/Range", **more: object) -> KnownGap:
     return KnownGap(method=method, shape=shape, reason="known", link=LINK, **more)  # type: ignore[arg-type]
 
