@@ -35,16 +35,16 @@ def read(raw: Raw, span: Span, keys: frozenset[str] | None = None) -> Attributes
         pairs = _attributes_decoder.decode(raw)
         for pair in pairs:
             key = pair.key
-            if key in found or (keys is not None and key not in keys):
+            if keys is not None and key not in keys:
                 continue
             value = pair.value
             if value and len(value) == 1:
                 ((member, inner),) = value.items()
                 # Most are of these, and a call of a function would take as long as the rest.
                 if (member == "stringValue" and type(inner) is str) or (member == "boolValue" and type(inner) is bool):
-                    found[key] = inner
+                    found.setdefault(key, inner)
                     continue
-            found[key] = _plain_value(value)
+            found.setdefault(key, _plain_value(value))
     except (msgspec.ValidationError, DumpError, RecursionError):
         return _in_another_spelling(raw, span)
     text = bytes(raw)

@@ -15,6 +15,8 @@ from etcd_coverage.suite.entry_point import PLUGIN
 _OPTIONS = (
     "-rfEs", "-p", PLUGIN, "-p", "etcd_coverage.suite.paths", "--pyargs", "--noconftest", "-c", os.devnull,
     "--rootdir", ".",
+    # The package is imported to start pytest; no test of it needs what pytest would have rewritten.
+    "-W", "ignore:Module already imported:pytest.PytestAssertRewriteWarning",
 )  # fmt: skip
 
 
