@@ -16,6 +16,9 @@ from etcd_coverage.suite.entry_point import PACKAGE, PLUGIN
 # environment of a command (uvx, pipx) has not, or have options of the same names. Options of the user come later, and
 # win.
 _OPTIONS = ("-p", PLUGIN, "-p", __name__, "--pyargs", "--noconftest", "-c", os.devnull, "--rootdir", ".")
+# Plugins that an environment may have, which no test here uses, and which take as long to start as a third of the
+# largest dump takes to judge; pyproject.toml leaves them out too.
+_LEFT_OUT = ("-p", "no:hypothesispytest", "-p", "no:anyio")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -30,4 +33,4 @@ def pytest_configure(config: pytest.Config) -> None:
 def main() -> int:
     """Judge what the command line names, ``testdata`` if it names nothing; return pytest's exit code."""
     # By its name here too, since pytest looks at paths before it loads the plugins of -p.
-    return pytest.main([*_OPTIONS, *sys.argv[1:]], plugins=[PLUGIN])
+    return pytest.main([*_OPTIONS, *_LEFT_OUT, *sys.argv[1:]], plugins=[PLUGIN])
