@@ -55,12 +55,18 @@ def _is_all(data: memoryview, dump: _Dump) -> bool:
     resources = dump.result.resource_spans
     buffer = bytearray()
     dump.result.resource_spans = []
-    expected = size(dump, buffer) + max(len(resources) - 1, 0)
-    expected += sum([size(resource, buffer) for resource in resources])
+    expected = size(dump, buffer)
     dump.result.resource_spans = resources
+    batches = [resources[start : start + _BATCH] for start in range(0, len(resources), _BATCH)]
+    # Each list has the brackets of one, which stand for the comma between it and the next.
+    expected += sum([size(batch, buffer) - 1 for batch in batches]) - bool(batches)
     more = len(data) - expected
     # Between the resources; in a text a newline is an escape.
     return not more or (0 < more <= len(resources) + 1 and newlines(data) == more)
+
+
+# To encode few at once costs less than each alone, whose buffer shrinks and grows with each; more would take memory.
+_BATCH = 64
 
 
 def traces_limit(data: memoryview) -> int | None:

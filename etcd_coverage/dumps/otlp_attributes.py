@@ -21,6 +21,7 @@ class _KeyValue(Struct, gc=False, omit_defaults=True):
     value: dict[str, Any] | None = None
 
 
+_SMALL = {str(number): number for number in range(1000)}
 _DIGITS = re.compile("-?(?:0|[1-9][0-9]*)", re.ASCII)
 _attributes_decoder = msgspec.json.Decoder(list[_KeyValue])
 
@@ -43,6 +44,9 @@ def read(raw: Raw, span: Span, keys: frozenset[str] | None = None) -> Attributes
                 # Most are of these, and a call of a function would take as long as the rest.
                 if (member == "stringValue" and type(inner) is str) or (member == "boolValue" and type(inner) is bool):
                     found.setdefault(key, inner)
+                    continue
+                if member == "intValue" and type(inner) is str and inner in _SMALL:
+                    found.setdefault(key, _SMALL[inner])
                     continue
             found.setdefault(key, _plain_value(value))
     except (msgspec.ValidationError, DumpError, RecursionError):

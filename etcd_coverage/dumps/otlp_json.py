@@ -9,7 +9,7 @@ What the typed decoder refuses goes, resource by resource, to `otlp_spelled`.
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
@@ -84,7 +84,8 @@ class JsonSpan(Span, gc=False, omit_defaults=True):
 
     def attributes_text(self) -> bytes:
         """Return a text in which the keys of all attributes stand, if they are ASCII, or else a backslash."""
-        return b"" if self.raw_attributes is NO_ITEMS else bytes(self.raw_attributes)
+        raw = self.raw_attributes
+        return b"" if raw is NO_ITEMS else bytes(raw)
 
     def event_names(self) -> list[str]:
         """Return the names of the events, in order."""
@@ -187,7 +188,9 @@ def _resource(resource_spans: ResourceSpans, where: str) -> Resource:
     except DumpError as error:
         raise error.within(where) from None
     scopes = resource_spans.scope_spans
-    return Resource(service, [span for scope in scopes for span in scope.spans], where)
+    # Nearly all have one.
+    one = scopes[0].spans if len(scopes) == 1 else [span for scope in scopes for span in scope.spans]
+    return Resource(service, cast("list[Span]", one), where)
 
 
 def size(decoded: object, buffer: bytearray) -> int:

@@ -76,16 +76,20 @@ def count_faulty_calls(spans: SpansMap, calls: Mapping[str, list[Call]], quality
     all_calls = [call for of_method in calls.values() for call in of_method]
     dropped: list[Span] = []
     for call in all_calls:
-        server = spans[call.span.trace_id][call.span.parent_span_id]
-        dropped += [span for span in (call.span, server) if span.dropped_attributes]
+        span = call.span
+        server = spans[span.trace_id][span.parent_span_id]
+        if span.dropped_attributes or server.dropped_attributes:
+            dropped += [one for one in (span, server) if one.dropped_attributes]
     quality.dropped_attributes = _counted(dropped)
     quality.dropped_events = _counted(call.span for call in all_calls if call.span.dropped_events)
     texts: dict[str, SpanCount] = {}
     for method, of_method in calls.items():
         typed = TYPED_ARGUMENTS.get(method, {})
         for call in of_method:
+            attributes = call.attributes
             for name in typed:
-                if is_text(call.attributes, name):
+                # As `is_text`, without a call for each argument of each call.
+                if type(attributes.get(name)) is str:
                     texts[name] = _one_more(texts.get(name), call.span)
     quality.text_arguments = dict(sorted(texts.items()))
 

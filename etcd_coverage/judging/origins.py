@@ -83,7 +83,7 @@ class Requests:
         if b"verb" not in text and (span.kind != SERVER or b"http." not in text) and b"\\" not in text:
             return None
         found = span.some_attributes(_OF_REQUESTS).get
-        verb, group, resource, subresource, agent = [found(key) for key in _PARTS]
+        verb, group, resource, subresource, agent = map(found, _PARTS)
         if not verb or type(verb) is not str or type(resource) is not str:
             verb = _first_text(span.some_attributes(_OF_METHODS), _METHODS) if span.kind == SERVER else ""
             if not verb:
@@ -107,15 +107,16 @@ class Requests:
 
     def _status_code(self, span: Span) -> int:
         parents = self._spans[span.trace_id]
+        own_codes = self._own_codes
         step: Span | None = span
         # Real requests have their server span a few steps above them, and to remember these costs more than they do.
         for _ in range(FEW):
             if step is None:
                 return 0
             if step.kind == SERVER:
-                code = self._own_codes.get(id(step))
+                code = own_codes.get(id(step))
                 if code is None:
-                    code = self._own_codes[id(step)] = _status_code(step)
+                    code = own_codes[id(step)] = _status_code(step)
                 if code:
                     return code
             step = parents.get(step.parent_span_id)

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from etcd_coverage.attributes import Attributes, get_int
 from etcd_coverage.dumps.error import DumpError
-from etcd_coverage.dumps.spans import Resource, Span, describe
+from etcd_coverage.dumps.spans import SERVER, Resource, Span, describe
 from etcd_coverage.judging import losses
 from etcd_coverage.judging.server_spans import example_of, is_grpc_span
 
@@ -103,7 +103,7 @@ def _calls_without_parent(scopes: list[list[Span]], kept: SpansMap) -> list[Span
             # Of several copies of a span the one in the map counts.
             if trace is None or trace.get(span.span_id) is not span:
                 continue
-            if is_grpc_span(span):
+            if span.kind == SERVER and is_grpc_span(span):
                 answers = True
             elif span.parent_span_id and span.parent_span_id not in trace:
                 orphans.append(span)
@@ -118,7 +118,8 @@ def grpc_spans(spans: SpansMap) -> dict[str, list[Span]]:
     found: defaultdict[str, list[Span]] = defaultdict(list)
     for trace in spans.values():
         for span in trace.values():
-            if is_grpc_span(span):
+            # The kind is asked first, without a call of a function: most spans are internal.
+            if span.kind == SERVER and is_grpc_span(span):
                 found[span.name].append(span)
     return dict(found)
 

@@ -15,6 +15,8 @@ from etcd_coverage.suite.entry_point import PLUGIN
 _OPTIONS = (
     "-rfEs", "-p", PLUGIN, "-p", "etcd_coverage.suite.paths", "--pyargs", "--noconftest", "-c", os.devnull,
     "--rootdir", ".",
+    # Plugins of other packages that take more time to start than a small dump takes to judge.
+    "-p", "no:hypothesispytest", "-p", "no:anyio",
     # The package is imported to start pytest; no test of it needs what pytest would have rewritten.
     "-W", "ignore:Module already imported:pytest.PytestAssertRewriteWarning",
 )  # fmt: skip
@@ -23,4 +25,4 @@ _OPTIONS = (
 def main() -> int:
     """Judge what the command line names, ``testdata`` if it names nothing; return pytest's exit code."""
     # By its name here too, since pytest looks at paths before it loads the plugins of -p.
-    return pytest.main([*_OPTIONS, *sys.argv[1:]], plugins=[PLUGIN])
+    return pytest.main([*_OPTIONS, *_LEFT_OUT, *sys.argv[1:]], plugins=[PLUGIN])
