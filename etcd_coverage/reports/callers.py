@@ -117,7 +117,7 @@ def outside_text(table: OutsideTable, width: int | None = None) -> str:
         [
             key_text(f"{short_name(row.grpc_method)} {row.call_pattern or 'unknown'}({','.join(row.args)})"),
             key_text(row.key_pattern),
-            _made_by(row),
+            origins_outside(row),
             str(row.calls - row.contract_calls),
         ]
         for row in table.rows
@@ -135,7 +135,8 @@ def outside_text(table: OutsideTable, width: int | None = None) -> str:
     return fitted(made, width)
 
 
-def _made_by(row: Row) -> str:
+def origins_outside(row: Row) -> str:
+    """Return who made most of the row's calls outside the interface; empty where that was not recorded."""
     outside: list[Origin] = [
         replace(one, calls=one.calls - one.contract_calls) for one in row.origins if one.contract_calls < one.calls
     ]

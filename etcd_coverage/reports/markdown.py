@@ -63,6 +63,8 @@ def _sections(report: Report, *, with_rows: bool) -> Iterator[str]:
         for warning in usage.quality.warnings():
             yield f"Warning: {_code(warning, MESSAGE_WIDTH)}"
         yield from _findings_sections(usage, report.jaeger_url)
+        for failure in report.gate_failures.get(name, []):
+            yield f"Gate failed: {_code(failure, MESSAGE_WIDTH)}"
         if comparison := report.comparisons.get(name):
             yield from _comparison_sections(name, comparison, report, with_rows=with_rows)
         if with_rows:
@@ -118,8 +120,6 @@ def _findings_sections(usage: Usage, jaeger_url: str) -> Iterator[str]:
 
 def _comparison_sections(name: str, comparison: Comparison, report: Report, *, with_rows: bool) -> Iterator[str]:
     yield f"### Compared with {_code(report.reference)}"
-    for line in report.gate_failures.get(name, []):
-        yield f"Gate failed: {_code(line, MESSAGE_WIDTH)}"
     yield (
         f"- call shapes covered: {coverage_text(comparison.shape_coverage)}\n"
         f"- rows covered: {coverage_text(comparison.row_coverage)}"

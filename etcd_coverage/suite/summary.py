@@ -66,7 +66,8 @@ def verdict_lines(run: Run, ledger: Ledger) -> Iterator[tuple[bool, str]]:
         else:
             compared = f"compared with {run.reference.name}" if run.reference and name in ledger.compared else ""
             expected = "as expected" if name in ledger.findings else ""
-            yield False, f"PASS {name}: {', '.join(filter(None, (expected, compared)))}"
+            gated = "" if run.gates.min_contract is None or name not in ledger.gated else "--min-contract is met"
+            yield False, f"PASS {name}: {', '.join(filter(None, (expected, compared, gated)))}"
 
 
 def _what_failed(run: Run, ledger: Ledger, name: str) -> str:
@@ -77,9 +78,9 @@ def _what_failed(run: Run, ledger: Ledger, name: str) -> str:
     parts = []
     if counts:
         parts.append(f"{_number(sum(counts), 'finding')} in {_number(len(counts), 'test')}")
-    if usage is not None and name in ledger.compared:
-        failures = run.outcome(name, run.comparisons()[name]).failures
-        parts += [failure.partition(":")[0] for failure in failures]
+    if usage is not None and name in ledger.gated:
+        failures = run.outcome(name, run.comparison(name)).failures
+        parts += list(dict.fromkeys(failure.partition(":")[0] for failure in failures))
     return ", ".join(parts) or "a test failed, see above"
 
 
