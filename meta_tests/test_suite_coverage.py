@@ -155,13 +155,30 @@ def test_each_dump_is_held_to_the_contract_without_a_reference(run: Run, pyteste
     ]
     assert "set a limit that it reaches: --min-contract=0" in lines
     assert not [line for line in lines if "to accept" in line]
-    assert lines[-2] == "FAIL a.json: --min-contract=50"
-    for report in ("a.md", "a.html"):
-        assert "--min-contract=50: 0.00% of the calls" in (pytester.path / report).read_text()
+    assert "FAIL a.json: --min-contract=50" in lines
+    assert "Gate failed: `--min-contract=50: 0.00% of the calls" in (pytester.path / "a.md").read_text()
+    assert "<strong>Gate failed:</strong> --min-contract" in (pytester.path / "a.html").read_text()
     again = run("--min-contract=0")
     assert again.ret == 0
     assert "PASS a.json: as expected, --min-contract is met" in again.outlines
     assert run("--min-contract=0", "-k", "interface").ret == pytest.ExitCode.TESTS_FAILED
+
+
+def test_rows_by_e2e_test_are_shown_if_asked_for(run: Run, pytester: pytest.Pytester) -> None:
+    agent = "e2e.test/v1.37.0 (linux/amd64) kubernetes/abc -- [sig-node] Pods run [Conformance]"
+    write(pytester.path / "dumps" / "a.json", etcd(asked_by(agent, 1), complete()[2:]))
+    result = run("--by-test", "--usage-markdown=a.md")
+    assert result.ret == 0
+    lines = [" ".join(line.split()) for line in result.outlines]
+    start = lines.index("rows that only one e2e test reaches")
+    assert lines[start + 3] == (
+        "[sig-node] Pods run [Conformance] KV/Range Get(limit) /registry/{resource}/{namespace}/{name} 1"
+    )
+    assert "4 of 5 rows 4" in lines[lines.index("rows that no conformance test reaches") :]
+    assert "<summary>By e2e test</summary>" in (pytester.path / "a.md").read_text()
+    assert "rows that only one e2e test reaches" not in run().outlines
+    # A run that was asked for them is not green without them.
+    assert run("--by-test", "-k", "test_sort").ret == pytest.ExitCode.TESTS_FAILED
 
 
 def test_reference_among_the_dumps_is_held_to_the_contract_too(run: Run, pytester: pytest.Pytester) -> None:

@@ -5,6 +5,7 @@
 - `comparison_view`: those of a comparison
 - `heat`: calls by key pattern and call shape
 - `callers`: who makes the calls, and the rows outside the interface
+- `by_test`: which rows e2e tests reach
 - `finding_details`: who made the calls of a finding, how to see its example, the row that would expect it
 - `grouped_findings`: alike findings made one line
 - `layout`: tables as text, as wide as the terminal

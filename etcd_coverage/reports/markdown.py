@@ -10,6 +10,7 @@ from urllib.parse import quote
 from etcd_coverage.comparing.compare import NEW, shape_text
 from etcd_coverage.comparing.saved import MESSAGE_WIDTH
 from etcd_coverage.reference import short_name
+from etcd_coverage.reports import by_test
 from etcd_coverage.reports.comparison_view import compared_tables, coverage_share, coverage_text, missing_shapes
 from etcd_coverage.reports.figures import ERROR_WIDTH, KEY_WIDTH
 from etcd_coverage.reports.grouped_findings import grouped
@@ -69,6 +70,8 @@ def _sections(report: Report, *, with_rows: bool) -> Iterator[str]:
             yield from _comparison_sections(name, comparison, report, with_rows=with_rows)
         if with_rows:
             yield from _folded("Calls and call patterns", _usage_tables(usage))
+        if report.by_test:
+            yield from _folded("By e2e test", _test_tables(usage))
         yield f"Data quality: {quality_line(usage.quality)}."
     if not with_rows:
         yield "The tables of all rows are left out: `--usage-markdown` and `--usage-html` write them."
@@ -189,6 +192,24 @@ def _usage_tables(usage: Usage) -> Iterator[str]:
         ]
         body.append(["total", "", "", str(leases.total.calls), leases.total.percent])
         yield _table(["lease", "transactions a lease", "average TTL, s", "calls", "share"], body, numbers=4)
+
+
+def _test_tables(usage: Usage) -> Iterator[str]:
+    made = by_test.by_test(usage)
+    if made is None:
+        yield by_test.NO_TESTS
+        return
+    for title, table in by_test.tables(made):
+        yield f"#### {title[0].upper()}{title[1:]}"
+        numbers = table.align.count("right")
+        # Only numbers and the table's own words are no code.
+        body = [
+            [*map(_code, cells[: len(cells) - numbers]), *cells[len(cells) - numbers :]]
+            for cells in [*table.rows, table.footer]
+        ]
+        yield _table(table.headers, body, numbers=numbers) if table.rows else "None."
+    if made.not_named:
+        yield f"Note: {by_test.not_named_text(made)}."
 
 
 def _method_lines(table: MethodTable) -> Iterator[list[str]]:

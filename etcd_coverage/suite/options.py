@@ -81,6 +81,11 @@ def add_options(parser: pytest.Parser) -> None:
         type=_number_or_all,
         help="how many origins and e2e tests of a row --usage-json saves by name, the heaviest (default: 10)",
     )
+    judging.addoption(
+        "--by-test",
+        action="store_true",
+        help="shows which rows e2e tests reach, here and in --usage-markdown (docs/reports.md)",
+    )
     judging.addoption("--usage-html", metavar="PATH", help="writes a report as one HTML page (docs/reports.md)")
     judging.addoption("--usage-markdown", metavar="PATH", help="writes a report in GitHub's Markdown (docs/reports.md)")
     judging.addoption(
@@ -202,6 +207,7 @@ def checked_run(given: argparse.Namespace, project: Path, *, known_reference: Us
         if target and (Path(target).is_dir() or not Path(target).absolute().parent.is_dir()):
             raise DumpError(f"{option}: {escape(target)} cannot be written: name a file in a folder that exists")
     run.limits = limits_of(given)
+    run.by_test = given.by_test
     demanded = gates.Gates(
         min_coverage=given.min_coverage,
         min_shape_coverage=given.min_shape_coverage,
@@ -249,7 +255,7 @@ _OPTIONS = (
 )  # fmt: skip
 _SHOWN = (
     "kubernetes-version", "max-lost-calls", "max-orphan-calls", "max-left-out", "allow-clipped", "allow-dropped",
-    "jaeger-url", "usage-json", "origins", "reference", "min-coverage", "min-shape-coverage",
+    "jaeger-url", "usage-json", "origins", "by-test", "reference", "min-coverage", "min-shape-coverage",
     "fail-on-new", "fail-on-missing", "fail-on-new-caller", "min-contract", "min-calls", "gate-methods", "known-gaps",
 )  # fmt: skip
 

@@ -56,6 +56,7 @@ class Run:
         self.reference: Source | None = None
         self.gates = gates.Gates()
         self.limits = Limits()
+        self.by_test = False
         self._reference_usage: Usage | None = None
         self._gaps: list[KnownGap] = []
         self._kubernetes_version = kubernetes_version
@@ -220,6 +221,7 @@ class Run:
             comparison_notes={name: self._notes(name, comparisons[name], outcomes[name]) for name in comparisons},
             gate_failures={name: outcome.failures for name, outcome in outcomes.items()},
             jaeger_url=jaeger_url,
+            by_test=self.by_test,
         )
 
     def outcomes(self) -> dict[str, Outcome]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from etcd_coverage.reports import by_test, terminal
 from etcd_coverage.reports import comparison as comparison_text
-from etcd_coverage.reports import terminal
 from etcd_coverage.reports.layout import terminal_width
 from etcd_coverage.reports.view import quality_line
 from etcd_coverage.text import escape
@@ -37,6 +37,10 @@ def summary(run: Run, ledger: Ledger, verbosity: int) -> Iterator[tuple[str, str
             yield "line", f"data quality: {quality_line(usage.quality)}"
         elif verbosity == 0:
             yield "line", f"{name}: {quality_line(usage.quality)}"
+        if run.by_test:
+            yield "section", f"etcd coverage by e2e test: {name}"
+            for text in by_test.texts(by_test.by_test(usage), terminal_width()):
+                yield "line", text
         for warning in usage.quality.warnings():
             yield "warning", f"warning: {warning}" if verbosity >= 0 else f"warning: {name}: {warning}"
     for name in sorted(comparisons, key=lambda name: (name in ledger.failed, name)):
