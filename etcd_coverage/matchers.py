@@ -38,8 +38,8 @@ def all_of(*matchers: Matcher) -> Matcher:
     """Match what each of ``matchers`` matches."""
 
     def matcher(attributes: Attributes) -> bool:
-        for one in matchers:  # noqa: SIM110 - a generator would double the time of the innermost loop
-            if not one(attributes):
+        for part in matchers:  # noqa: SIM110 - a generator would double the time of the innermost loop
+            if not part(attributes):
                 return False
         return True
 
@@ -48,7 +48,7 @@ def all_of(*matchers: Matcher) -> Matcher:
 
 def none_of(*matchers: Matcher) -> Matcher:
     """Match what none of ``matchers`` matches."""
-    return lambda attributes: not any(one(attributes) for one in matchers)
+    return lambda attributes: not any(matcher(attributes) for matcher in matchers)
 
 
 def always(_: Attributes) -> bool:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def release_of(name: str) -> str:
-    """Return the Kubernetes release that a dump's file name tells, such as "1.36" of kubernetes-1.36.json.gz; or ""."""
+    """Return the Kubernetes release that a dump's file name says, such as "1.36" of kubernetes-1.36.json.gz; or ""."""
     found = re.search(r"kubernetes-(\d+\.\d+)", name)
     return found[1] if found else ""
 

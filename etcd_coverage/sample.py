@@ -4,7 +4,7 @@
 
 The sample is made of whole traces, and of whole leases: a LeaseGrant call comes with every transaction under its lease.
 It has some calls of each row of the suite's tables, so it leads to the same verdict; what room is left is filled with
-traces taken at random, so it also tells how frequent the rows are. The same dump gives the same sample.
+traces taken at random, so it also shows how frequent the rows are. The same dump gives the same sample.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ def quote(text: str) -> str:
 
 
 def shorten(text: str, width: int) -> str:
-    """Return ``text`` cut to ``width`` characters, its length told where it was cut."""
+    """Return ``text`` cut to ``width`` characters, its length noted where it was cut."""
     if len(text) <= width:
         return text
     note = f"... ({len(text)} characters)"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from etcd_coverage.comparing.compare import compare
-from etcd_coverage.judging.usage import Example, Finding, Lease, Quality, Row, Usage
+from etcd_coverage.judging.usage import Example, Finding, Lease, Origin, Quality, Row, Usage
 from etcd_coverage.reports.view import Report
 from meta_tests.builder import COMPACT, LEASE_GRANT, RANGE, TXN
 
@@ -47,11 +49,28 @@ def row_of(method: str, call_pattern: str, key: str, *args: str, calls: int = 1,
     )
 
 
+def origin_of(component: str, verb: str, resource: str, calls: int, contract_calls: int = 0) -> Origin:
+    return Origin(
+        component=component, role="", verb=verb, resource=resource, calls=calls, contract_calls=contract_calls
+    )
+
+
 EXPECTED = Usage(
     calls={COMPACT: 1, RANGE: 1512, LEASE_GRANT: 2, TXN: 30},
     rows=[
-        row_of(RANGE, "List", LIST, "limit", "rangeEnd", calls=12),
-        row_of(RANGE, "Get", NAME, "limit", calls=1500, contract_calls=750),
+        replace(
+            row_of(RANGE, "List", LIST, "limit", "rangeEnd", calls=12),
+            origins=[origin_of("kubectl", "LIST", "events", 12)],
+        ),
+        replace(
+            row_of(RANGE, "Get", NAME, "limit", calls=1500, contract_calls=750),
+            origins=[
+                origin_of("kubectl", "GET", "pods", 1000, 700),
+                *(origin_of("kubelet", "GET", f"resource{n}", 45, 5) for n in range(10)),
+                origin_of("kwok", "PATCH", "pods", 30),
+                origin_of("kubectl", "LIST", "pods", 20),
+            ],
+        ),
         row_of(TXN, "OptimisticPut", NAME, calls=30, contract_calls=30),
         row_of(COMPACT, "Compact", "", "rev"),
     ],
@@ -92,9 +111,21 @@ def compared() -> Report:
 def hostile() -> Report:
     """Return a report in which every text of a dump is hostile, and not escaped as `classify` would have it."""
     examples = [Example(trace_id=text, span_id=text) for text in HOSTILE]
+    origins = {
+        text: Origin(component=text, role=text, verb=text, resource=text, calls=1, contract_calls=0) for text in HOSTILE
+    }
     usage = Usage(
         calls=dict.fromkeys(HOSTILE, 1),
-        rows=[one for text in HOSTILE for one in (row_of(RANGE, text, text, text), row_of(text, text, text, text))],
+        rows=[
+            # Without any call through the contract there is no list of those outside.
+            row_of(COMPACT, "Compact", "", contract_calls=1),
+            replace(row_of(RANGE, "List", LIST, calls=len(HOSTILE)), origins=list(origins.values())),
+            *(
+                replace(row_of(method, text, text, text), origins=[origins[text]])
+                for text in HOSTILE
+                for method in (RANGE, text)
+            ),
+        ],
         leases=[Lease(key_pattern=text, uses=1, ttl_seconds=1, calls=1) for text in HOSTILE],
         findings=[
             Finding(id="new-key-pattern", grpc_method=one.span_id, message=one.span_id, count=1, example=one)

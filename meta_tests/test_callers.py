@@ -10,6 +10,8 @@ from etcd_coverage.judging.judge import judge
 from etcd_coverage.judging.origin_counts import with_heaviest_origins
 from etcd_coverage.judging.usage import Origin, Row, Usage
 from etcd_coverage.reports import callers, terminal
+from etcd_coverage.reports.by_caller import RestOfOrigins, by_caller
+from etcd_coverage.reports.figures import Share
 from meta_tests.builder import COMPACT, RANGE, RANGE_STREAM
 
 DUMPS = Path(__file__).parent / "dumps"
@@ -78,6 +80,32 @@ def test_callers_and_rows_that_are_many_are_added_up() -> None:
     assert of_callers[-3].split() == ["...", "and", "5", "more", "10.00%", "20", "5.71%"]
     outside = dict(terminal.tables(usage))["outside the interface"].splitlines()
     assert outside[-3].split() == ["...", "and", "5", "more", "rows", "18"]
+
+
+def test_calls_of_each_caller_alone() -> None:
+    parts = by_caller(USAGE)
+    assert parts is not None
+    own = {caller: (one.contract, one.share, one.origins) for caller, one in parts.row(USAGE.rows[0]).items()}
+    assert own == {0: (Share(5, 5), Share(5, 5), 1), 1: (Share(1, 3), Share(3, 3), 1)}
+    assert {caller: (one.contract, one.share.calls) for caller, one in parts.total().items()} == {
+        0: (Share(5, 6), 6), 1: (Share(1, 6), 6), 2: (Share(4, 4), 4),
+    }  # fmt: skip
+    cells = parts.cells("/registry/events/", (RANGE_STREAM, "List", ("rangeEnd",)))
+    assert {caller: cell.calls for caller, cell in cells.items()} == {0: 1, 1: 3}
+    assert parts.callers_of_key("/registry/events/") == [0, 1, 2]
+    assert by_caller(Usage(rows=[row(RANGE, 1, 0)])) is None
+
+
+def test_origins_that_were_not_saved_are_the_rest_of_the_callers() -> None:
+    parts = by_caller(with_heaviest_origins(USAGE, 1))
+    assert parts is not None
+    assert [line.name for line in parts.table.lines] == ["a/r", "(no user agent)", "b"]
+    saved = with_heaviest_origins(USAGE, 1).rows[0]
+    own = {caller: (one.contract, one.origins) for caller, one in parts.row(saved).items()}
+    assert own == {0: (Share(5, 5), 1), 3: (Share(1, 3), 1)}
+    found = parts.origins(saved)
+    assert (found.number, [(line.text, line.calls, line.caller) for line in found.lines]) == (2, [("a/r GET", 5, 0)])
+    assert (found.rest, found.rest_by_caller) == (RestOfOrigins(1, 3), {3: RestOfOrigins(1, 3)})
 
 
 def test_real_dump_adds_up_also_as_it_is_saved() -> None:

@@ -120,8 +120,6 @@ def test_example_is_of_the_same_row() -> None:
     assert example_of(of_get, usage(row(2, RANGE, "List", PODS))) is None
 
 
-# --- real dumps -----------------------------------------------------------------------------------------------------
-
 MOVED_FROM_RANGE = """\
 20 List(limit,rangeEnd) /registry/events/{namespace}/
 8 List(limit,rangeEnd) /registry/{api-group}/{resource}/

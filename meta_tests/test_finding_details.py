@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from etcd_coverage.judging.findings import UNEXPECTED_METHOD
+from etcd_coverage.judging.finding_kinds import UNEXPECTED_METHOD
 from etcd_coverage.judging.judge import judge
 from etcd_coverage.judging.reference_rows import attributes_of, python_dict, row_to_paste
 from etcd_coverage.judging.usage import Example, Finding, Origin, OtherOrigins

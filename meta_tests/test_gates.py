@@ -248,9 +248,6 @@ def test_callers_that_were_not_saved_are_no_pass() -> None:
     assert new_callers(named, heaviest, min_calls=2) == ([], [])
 
 
-# --- known gaps -----------------------------------------------------------------------------------------------------
-
-
 def gap(shape: str, method: str = "KV/Range", **more: object) -> KnownGap:
     return KnownGap(method=method, shape=shape, reason="known", link=LINK, **more)  # type: ignore[arg-type]
 

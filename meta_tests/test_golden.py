@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from etcd_coverage.judging.findings import UNEXPECTED_METHOD
+from etcd_coverage.judging.finding_kinds import UNEXPECTED_METHOD
 from etcd_coverage.judging.judge import judge
 from etcd_coverage.judging.leases import LEASE_GRANT
 from etcd_coverage.reference import GRPC_METHODS

@@ -121,8 +121,9 @@ def test_judges_in_an_empty_folder(
     for path in (dump, dump.parent):
         done = run(words[0], *(word.format(path) for word in words[1:]))
         assert done.returncode == int(odd), done.stdout + done.stderr
-        verdict = "FAIL a.json: 1 finding in 1 test" if odd else "PASS a.json: as expected"
+        verdict = "FAIL a.json: 1 finding in 1 test: KV/Range" if odd else "PASS a.json: as expected"
         assert verdict in done.stdout
+        assert "Warning" not in done.stdout + done.stderr
     assert {path.name for path in (tmp_path / "empty").iterdir()} <= {".pytest_cache"}
 
 

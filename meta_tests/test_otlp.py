@@ -44,8 +44,6 @@ REAL = [
     for path in DUMPS
 ]
 
-# --- the same spans as protobuf's decoder ---------------------------------------------------------------------------
-
 Reading = tuple[str, list[tuple[str, str, str, str, int, dict[str, object], list[str], bool]]]
 
 
@@ -264,9 +262,6 @@ def test_integer_of_a_float_beyond_2_53_is_exact(tmp_path: Path) -> None:
     assert found[5] == {"k": 9007199254740993}
 
 
-# --- what OTLP does not know ----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -430,8 +425,6 @@ def test_old_spelling_of_scopes_is_refused_by_name(tmp_path: Path, name: str) ->
     with pytest.raises(DumpError, match=name):
         read_dump(write(tmp_path / "dump.json", dump(old)))
 
-
-# --- files ----------------------------------------------------------------------------------------------------------
 
 GOOD = json.dumps(etcd(call(1, RANGE, GET))).encode()
 

@@ -282,12 +282,6 @@ def test_wrong_usage(tree: Tree, arguments: list[str]) -> None:
     assert done.stderr.startswith("usage: series.sh COMMAND")
 
 
-def test_series_sh_is_shellcheck_clean() -> None:
-    if shutil.which("shellcheck") is None:
-        pytest.skip("needs shellcheck")
-    run("shellcheck", PATCHES / "series.sh", cwd=PATCHES)
-
-
 def test_every_supported_minor_has_patches_and_no_patch_is_stray() -> None:
     assert set(SUPPORTED) <= set(SERIES)
     assert {name for _, patches in SERIES.values() for name in patches} == {p.name for p in PATCHES.glob("*.patch")}

@@ -79,6 +79,15 @@ def test_hostile_text_is_nothing_but_text() -> None:
     assert messages == list(HOSTILE.values())
 
 
+GET_ORIGINS = " ".join(
+    [
+        "kubectl GET pods: 1,000",
+        *(f"kubelet GET resource{n}: 45" for n in range(9)),
+        "… and 3 more origins: 95 calls",
+    ]
+)
+
+
 def test_page_shows_the_numbers() -> None:
     root = parsed(html.html(compared()))
     assert table_of(root, "Overview") == [
@@ -107,12 +116,12 @@ def test_page_shows_the_numbers() -> None:
     trace = "0123456789abcdef0123456789abcdef"
     headers = ["gRPC method", "call pattern", "key pattern", "args", "contract", "calls", "% of method"]
     assert table_of(root, "Call patterns by key pattern", 1) == [
-        [*headers, "example trace"],
-        ["KV/Range", "List", LIST, "limit rangeEnd", "0.00%", "12", "0.79%", trace],
-        ["KV/Range", "Get", NAME, "limit", "50.00%", "1,500", "99.21%", trace],
-        ["KV/Txn", "OptimisticPut", NAME, "none", "100.00%", "30", "100.00%", trace],
-        ["KV/Compact", "Compact", "(no key)", "rev", "0.00%", "1", "100.00%", trace],
-        ["total", "50.55%", "1,543", "", ""],
+        [*headers, "origins", "example trace"],
+        ["KV/Range", "List", LIST, "limit rangeEnd", "0.00%", "12", "0.79%", "1 kubectl LIST events: 12", trace],
+        ["KV/Range", "Get", NAME, "limit", "50.00%", "1,500", "99.21%", f"13 {GET_ORIGINS}", trace],
+        ["KV/Txn", "OptimisticPut", NAME, "none", "100.00%", "30", "100.00%", "0", trace],
+        ["KV/Compact", "Compact", "(no key)", "rev", "0.00%", "1", "100.00%", "0", trace],
+        ["total", "50.55%", "1,543", "", "", ""],
     ]
     assert table_of(root, "Leases")[1] == ["/registry/masterleases/{name}", "2.5", "15.0", "2", "100.00%"]
     assert table_of(root, "Missing call shapes")[1:] == [
@@ -242,9 +251,20 @@ def test_coverage_map() -> None:
 
 
 def test_markdown_shows_the_numbers() -> None:
-    overview, findings, missing, side_by_side, _, _, calls, rows, leases = markdown_tables(
+    overview, findings, missing, side_by_side, _, _, callers, outside, calls, rows, leases = markdown_tables(
         markdown.markdown(compared())
     )
+    assert callers[1:] == [
+        ["kubectl", "KV/Range", "67.83%", "1032", "66.88%"],
+        ["kubelet", "KV/Range", "11.11%", "450", "29.16%"],
+        ["kwok", "KV/Range", "0.00%", "30", "1.94%"],
+        ["… and others, which were not saved by name", "", "96.77%", "31", "2.01%"],
+        ["total", "", "50.55%", "1543", "100.00%"],
+    ]
+    from_ = "kubelet GET resource0 (40), kubelet GET resource1 (40)"
+    assert outside[1] == [
+        "KV/Range Get(limit)", NAME, f"kubectl GET pods (300), {from_}, ... and 10 more", "750", "50.00%"
+    ]  # fmt: skip
     assert overview == [
         ["dump", "verdict", "Kubernetes", "shapes covered", "rows covered", "calls", "rows", "spans", "traces"],
         [
@@ -324,7 +344,9 @@ def test_step_summary_is_appended_and_kept_below_the_limit(monkeypatch: pytest.M
     added = path.read_text().lstrip("x")
     assert added.startswith("# How Kubernetes uses etcd\n")
     assert "Side by side" not in added
-    assert added.endswith("The tables of all rows are left out: `--usage-markdown` and `--usage-html` write them.\n")
+    assert added.endswith(
+        "The tables of callers and of all rows are left out: `--usage-markdown` and `--usage-html` write them.\n"
+    )
 
 
 def test_properties() -> None:

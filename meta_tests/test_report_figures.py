@@ -39,7 +39,7 @@ class Made:
     def __init__(self, folder: Path) -> None:
         usages = {name: judge(ROOT / "testdata" / name, name[11:15]) for name in (REFERENCE, SUBJECT)}
         path = folder / "usage.json"
-        saved.update(path, usages, Reference(name=REFERENCE, usage=usages[REFERENCE], subjects=[SUBJECT]))
+        saved.update(path, usages, Reference(name=REFERENCE, usage=usages[REFERENCE], subjects=[SUBJECT]), origins=None)
         content = json.loads(path.read_text())
         self.dumps: dict[str, Any] = content["dumps"]
         self.compared: dict[str, Any] = content["comparison"]["subjects"][SUBJECT]
@@ -166,7 +166,8 @@ def test_rows(made: Made, number: int, name: str) -> None:
     ]
     assert [line[3].split() for line in on_page] == [row["args"] or ["none"] for row in rows]
     calls, contract_calls = sum(of_method.values()), sum(row["contract_calls"] for row in rows)
-    assert footer == ["total", share(contract_calls, calls), str(calls), "", ""]
+    assert [line[7].split()[0] for line in on_page] == [str(len(row["origins"])) for row in rows]
+    assert footer == ["total", share(contract_calls, calls), str(calls), "", "", ""]
     assert markdown_table(made, "gRPC method", 2 * number + 1) == [
         [
             row["grpc_method"].removeprefix(PREFIX),
@@ -204,6 +205,90 @@ def test_leases(made: Made, number: int, name: str) -> None:
     on_page = plain(table_of(made.page, "Leases", number))[1:]
     assert [*on_page[:-1], ["total", "", "", *on_page[-1][1:]]] == expected
     assert markdown_table(made, "lease", number) == expected
+
+
+def caller_of(origin: dict[str, Any]) -> str:
+    return "/".join(text for text in (origin["component"], origin["role"]) if text) or "(no user agent)"
+
+
+def callers_of(rows: list[dict[str, Any]]) -> dict[str, tuple[int, int, list[str]]]:
+    """Return calls, contract calls and gRPC methods of each caller, heaviest first, from the usage JSON alone."""
+    found: dict[str, tuple[int, int, list[str]]] = {}
+    for row in rows:
+        method = row["grpc_method"].removeprefix(PREFIX)
+        for origin in row["origins"]:
+            calls, contract, methods = found.get(caller_of(origin), (0, 0, []))
+            more = [] if method in methods else [method]
+            found[caller_of(origin)] = (
+                calls + origin["calls"], contract + origin["contract_calls"], [*methods, *more]
+            )  # fmt: skip
+    return dict(sorted(found.items(), key=lambda one: (-one[1][0], one[0])))
+
+
+@pytest.mark.parametrize(("number", "name"), list(enumerate((REFERENCE, SUBJECT))))
+def test_callers(made: Made, number: int, name: str) -> None:
+    rows = made.dumps[name]["rows"]
+    found = callers_of(rows)
+    total, through = sum(row["calls"] for row in rows), sum(row["contract_calls"] for row in rows)
+    assert sum(calls for calls, _, _ in found.values()) == total
+
+    def lines(most: int, dots: str) -> list[Cells]:
+        """Return name, methods, contract, calls and percent of callers, of the rest of them, and of all."""
+        body = [
+            [caller, ", ".join(methods), share(contract, calls), str(calls), share(calls, total)]
+            for caller, (calls, contract, methods) in list(found.items())[:most]
+        ]
+        rest = list(found.values())[most:]
+        assert rest
+        calls, contract = sum(one[0] for one in rest), sum(one[1] for one in rest)
+        more = [f"{dots} and {len(rest)} more", "", share(contract, calls), str(calls), share(calls, total)]
+        return [*body, more, ["total", "", share(through, total), str(total), "100.00%"]]
+
+    assert text_table(dict(terminal.tables(made.usages[name]))["callers"])[1:] == lines(20, "...")
+    on_page = plain(table_of(made.page, "Callers", number))
+    assert on_page[0] == ["caller", "calls", "% of all rows", "contract", "gRPC methods"]
+    assert [[line[0], line[4], line[3], line[1], line[2]] for line in on_page[1:]] == lines(20, "…")
+    assert markdown_table(made, "caller", number) == lines(10, "…")
+
+
+@pytest.mark.parametrize(("number", "name"), list(enumerate((REFERENCE, SUBJECT))))
+def test_outside_the_interface(made: Made, number: int, name: str) -> None:
+    rows = made.dumps[name]["rows"]
+    outside = sorted(
+        (row for row in rows if row["contract_calls"] < row["calls"]),
+        key=lambda row: row["contract_calls"] - row["calls"],
+    )
+    numbers = [row["calls"] - row["contract_calls"] for row in outside]
+    call_of = [
+        f"{row['grpc_method'].removeprefix(PREFIX)} {row['call_pattern']}({','.join(row['args'])})" for row in outside
+    ]
+    shares = [share(calls, row["calls"]) for calls, row in zip(numbers, outside, strict=True)]
+    most = 20
+    in_terminal = text_table(dict(terminal.tables(made.usages[name]))["outside the interface"])[1:]
+    assert [line[3] for line in in_terminal[: min(most, len(numbers))]] == [str(calls) for calls in numbers[:most]]
+    assert in_terminal[-1][3] == str(sum(numbers))
+
+    _, *on_page, page_total = plain(table_of(made.page, "Outside the interface", number))
+    assert [line[:4] for line in on_page[:most]] == [
+        [call, row["key_pattern"] or "(no key)", str(calls), part]
+        for call, row, calls, part in zip(call_of, outside, numbers, shares, strict=True)
+    ][:most]
+    for row, line in zip(outside, on_page[:most], strict=False):
+        heaviest = max(one["calls"] - one["contract_calls"] for one in row["origins"])
+        assert f"({heaviest})" in line[4]
+    assert page_total[1] == str(sum(numbers))
+
+    text = markdown_table(made, "call outside the interface", number)
+    assert [[*line[:2], *line[3:]] for line in text[:10]] == [
+        [call, row["key_pattern"], str(calls), part]
+        for call, row, calls, part in zip(call_of, outside, numbers, shares, strict=True)
+    ][:10]
+    assert text[-1] == ["total", "", "", str(sum(numbers)), ""]
+    for shown, body in ((most, on_page), (10, text[:-1])):
+        left_out = numbers[shown:]
+        assert [line[0] for line in body[shown:]] == ([f"… and {len(left_out)} more rows"] if left_out else [])
+        if left_out:
+            assert str(sum(left_out)) in body[shown]
 
 
 def test_comparison(made: Made) -> None:

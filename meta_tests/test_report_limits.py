@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from msgspec.structs import replace
 
 from etcd_coverage.comparing import saved
 from etcd_coverage.comparing.compare import compare
 from etcd_coverage.comparing.gates import Gates, hold
 from etcd_coverage.judging.judge import judge
+from etcd_coverage.judging.usage import Origin, Usage
 from etcd_coverage.reports import comparison, html, junit, markdown, terminal
 from etcd_coverage.reports.view import Report
 from meta_tests.builder import GET, RANGE, TRACE, WATCH, WATCH_PODS, call, etcd, span, write
-
-if TYPE_CHECKING:
-    from etcd_coverage.judging.usage import Usage
 
 ROOT = Path(__file__).parents[1]
 LONG = "x" * 1_000_000
@@ -28,6 +27,19 @@ def keys(number: int) -> list[Any]:
         one
         for n in range(number)
         for one in call(n, RANGE, {"range_begin": f"/kubernetes.io/pods/ns{n}/web", "limit": 1})
+    ]
+
+
+def requests(agents: list[str]) -> list[Any]:
+    """Return a call for each user agent, below its request to the API."""
+    verbs = {"verb": "LIST", "resource": "pods"}
+    return [
+        one
+        for n, agent in enumerate(agents)
+        for one in (
+            span(f"{n:08x}000000cc", attributes=verbs | {"user-agent": agent}),
+            *call(n, RANGE, GET, parentSpanId=f"{n:08x}000000cc"),
+        )
     ]
 
 
@@ -48,6 +60,8 @@ SPANS: dict[str, Any] = {
     "long control characters": lambda: call(1, RANGE, GET | {"range_begin": "\x1b" * 100_000}),
     "long known pattern": lambda: call(1, RANGE, GET | {"range_begin": f"/registry/{LONG}/a/b/c/d/e/f", "limit": 7}),
     "many segments": lambda: call(1, RANGE, GET | {"range_begin": "/a" * 100_000}),
+    "many user agents": lambda: requests([f"agent{n}/v1" for n in range(3000)]),
+    "long user agent": lambda: requests([LONG, "\x1b" * 100_000]),
     "spans that differ": lambda: [
         one
         for n in range(500)
@@ -94,6 +108,26 @@ def test_every_form_is_short(spans: Any, tmp_path: Path) -> None:
     properties = junit.properties(report)
     assert len(properties) < 30
     assert sum(len(name) + len(value) for name, value in properties.items()) < 2000
+
+
+def test_twenty_thousand_callers_of_many_rows_are_short() -> None:
+    rows = judge(ROOT / "testdata" / "kubernetes-1.37.json.gz", "1.37").rows
+    assert len(rows) > 50
+    wide = {"role": "r" * 300, "verb": "v" * 300, "resource": "<'" * 150}
+    made = []
+    for number, row in enumerate(rows):
+        origins = [
+            Origin(component=f"{'<' * 300}{n}", **wide, calls=9, contract_calls=1)
+            for n in range(number, 20_000, len(rows))
+        ]
+        made.append(replace(row, calls=9 * len(origins), contract_calls=len(origins), origins=origins))
+    usage = Usage(rows=made)
+    report = Report(usages={"dump.json": usage})
+    page = html.html(report)
+    assert "and 19980 more" in page
+    assert len(page) < 600_000
+    assert len(markdown.markdown(report)) < 20_000
+    assert sum(len(table) for _, table in terminal.tables(usage)) < 40_000
 
 
 def saved_again(usage: Usage, path: Path) -> Usage:

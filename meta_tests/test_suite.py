@@ -283,9 +283,6 @@ def test_many_unknown_keys_are_cut_in_the_table_and_in_the_failure(run: Run) -> 
     assert sum(line.startswith("Get ") and " key0" in line for line in lines) == 20
 
 
-# --- options --------------------------------------------------------------------------------------------------------
-
-
 def without_range_stream() -> JSON:
     return etcd([one for one in complete() if not one["spanId"].startswith("00000002")])
 
@@ -386,9 +383,6 @@ def test_usage_is_saved_of_what_was_judged(run: Run, tmp_path: Path) -> None:
     assert result.ret == 1
     written = json.loads((tmp_path / "usage.json").read_text())
     assert {name: one["error"] is None for name, one in written["dumps"].items()} == {"a.json": True, "b.json": False}
-
-
-# --- bad input ------------------------------------------------------------------------------------------------------
 
 
 BAD: dict[str, tuple[JSON | str | bytes, str]] = {

@@ -218,7 +218,7 @@ def test_command_judges_paths(tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 1
     assert [line for line in done.stdout.splitlines() if line.startswith("FAIL ")] == [
-        f"FAIL {NAMES[0]}: 1 finding in 1 test"
+        f"FAIL {NAMES[0]}: 1 finding in 1 test: KV/Range"
     ]
     assert f"{8 * len(NAMES) - 1} passed" in done.stdout
 

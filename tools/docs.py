@@ -16,7 +16,7 @@ import msgspec
 from etcd_coverage.comparing.compare import ComparedRow, Comparison, Coverage
 from etcd_coverage.comparing.unseen import unseen
 from etcd_coverage.comparing.usage_file import FORMAT, Against, UsageFile, always_written, load
-from etcd_coverage.judging.findings import NEXT_STEPS
+from etcd_coverage.judging.finding_kinds import EXPECTATIONS, NEXT_STEPS, QUALITY
 from etcd_coverage.judging.judge import judge
 from etcd_coverage.judging.usage import Example, Finding, Lease, Quality, Row, SpanCount, Text, Usage
 from etcd_coverage.reference import GRPC_METHODS, SPECIAL_KEYS, SPECIAL_RESOURCES
@@ -84,6 +84,26 @@ def options(group: str, docs: str = "docs/") -> str:
     return _table(["option", "what it does"], recorder.rows[group]).replace("](", f"]({docs}")
 
 
+def findings() -> str:
+    """Return the table of the kinds of findings."""
+    rows = [
+        [f"`{kind.message}` (`{kind.id}`)", *map(_with_code, (kind.meaning, kind.next_step))]
+        for kind in (*EXPECTATIONS, *QUALITY)
+    ]
+    return _table(["message", "meaning", "next step"], rows)
+
+
+_CODE = re.compile(
+    r"(?<![`\w])(--[a-z-]+|python -m [\w.]+|etcd_coverage/[\w/]+\.py|query\.\w+"
+    r"|[A-Z][a-z]+(?:[A-Z][a-z]+)+|[A-Z]+(?:_[A-Z]+)+)"
+)
+
+
+def _with_code(text: str) -> str:
+    """Return the text with names of the code set as such."""
+    return _CODE.sub(r"`\1`", text)
+
+
 def output() -> str:
     """Return the end of what a judged demo dump prints, its middle left out."""
     usage = judge(ROOT / "testdata" / DEMO)
@@ -105,7 +125,8 @@ def never_seen() -> str:
 
 
 def _table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (headers, ["---"] * len(headers), *rows))
+    lines = [headers, ["---"] * len(headers), *([cell.replace("|", "\\|") for cell in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
 SCHEMA = ROOT / "docs" / "usage.schema.json"

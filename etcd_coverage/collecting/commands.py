@@ -32,7 +32,7 @@ class CollectError(Exception):
 
 
 class CommandError(CollectError):
-    """A command that ended with another exit code than 0; its log tells why."""
+    """A command that ended with another exit code than 0; its log says why."""
 
 
 class LateError(CollectError):

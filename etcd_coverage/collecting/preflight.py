@@ -37,7 +37,7 @@ def need_tool(run: Run, name: str, hint: str = "") -> bool:
 
 
 def need_free_ports(run: Run, ports: dict[int, str]) -> None:
-    """Check that nothing listens on the ports, on any address; ``ports`` tells what each is for."""
+    """Check that nothing listens on the ports, on any address; ``ports`` says what each is for."""
     if not need_tool(run, "ss"):
         return
     for port, purpose in ports.items():

@@ -101,7 +101,7 @@ def find(text: str) -> Source:
         found = sources(path)
         if len(found) == 1:
             return found[0]
-        choices = ", ".join(f"{escape(text)}{SEPARATOR}{one.entry}" for one in found)
+        choices = ", ".join(f"{escape(text)}{SEPARATOR}{source.entry}" for source in found)
         raise DumpError(f"{escape(text)} holds {len(found)} usages, name one of them: {choices}")
     for cut in re.finditer(SEPARATOR, text):
         source, entry = Source(Path(text[: cut.start()])), text[cut.end() :]

@@ -86,7 +86,9 @@ def always_written(struct: type[Struct]) -> list[str]:
         return list(QUALITY_OF_0_1)
     config = struct.__struct_config__
     fields = msgspec.structs.fields(struct)
-    return [one.encode_name for one in fields if one.required or not (config.omit_defaults or one.default is UNSET)]
+    return [
+        field.encode_name for field in fields if field.required or not (config.omit_defaults or field.default is UNSET)
+    ]
 
 
 def _check_format(text: bytes) -> None:

@@ -151,7 +151,7 @@ def _one_span(raw: Raw, where: str) -> JsonSpan:
     if not isinstance(span, dict):
         raise unknown_form(f"{where}: a span is {excerpt(span)}, not an object")
     ids = [span.get(name, span.get(snake)) for name, snake in (("traceId", "trace_id"), ("spanId", "span_id"))]
-    where = f"{where}: {describe_ids(*(str(one or '') for one in ids))}"
+    where = f"{where}: {describe_ids(*(str(text or '') for text in ids))}"
     for name in ("traceId", "spanId", "parentSpanId", "name"):
         text = spelled(span, name, where)
         if not isinstance(text, str | None):

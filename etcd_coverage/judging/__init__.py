@@ -14,7 +14,8 @@ printed, and never raises for what a dump holds. Only `judge` opens a dump; the 
 - `outcomes`: the gRPC status that a call ended with
 - `origin_counts`: calls by origin and e2e test, and errors, added up
 - `data_quality`: what makes a dump's numbers wrong, by limits
-- `findings`: what nobody expected, and what to do about it
+- `finding_kinds`: the table of the kinds of findings, and what to do about each
+- `findings`: what nobody expected of methods
 - `reference_rows`: a finding -> the row to paste into reference.py
 - `classify`: calls -> rows
 - `leases`: LeaseGrant calls -> leases by key pattern

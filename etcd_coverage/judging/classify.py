@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from etcd_coverage.attributes import get_str
-from etcd_coverage.judging.findings import NEW_CALL_PATTERN, NEW_KEY_PATTERN, merged
+from etcd_coverage.judging.finding_kinds import NEW_CALL_PATTERN, NEW_KEY_PATTERN
+from etcd_coverage.judging.findings import merged
 from etcd_coverage.judging.losses import TYPED_ARGUMENTS, is_text
 from etcd_coverage.judging.origin_counts import OriginCounts, errors
 from etcd_coverage.judging.reference_rows import python_dict

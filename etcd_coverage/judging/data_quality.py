@@ -8,40 +8,25 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from etcd_coverage.judging.usage import CLIPPED_STEP, Finding, SpanCount, Usage
+from etcd_coverage.judging.finding_kinds import (
+    CLIPPED_DUMP,
+    DOUBLED_SERVERS,
+    DROPPED_ATTRIBUTES,
+    LEFT_OUT_METHOD,
+    LOST_CALLS,
+    ORPHAN_CALLS,
+    OTHER_PREFIX,
+    OVERWRITTEN_SERVERS,
+    QUALITY_IDS,
+    TEXT_ARGUMENT,
+)
+from etcd_coverage.judging.usage import Finding, SpanCount, Usage
 from etcd_coverage.key_pattern import key_pattern
 from etcd_coverage.reference import SPECIAL_KEYS, SPECIAL_RESOURCES
 from etcd_coverage.text import counted, percent, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-LOST_CALLS = "lost-calls"
-ORPHAN_CALLS = "orphan-calls"
-LEFT_OUT_METHOD = "left-out-method"
-DROPPED_ATTRIBUTES = "dropped-attributes"
-CLIPPED_DUMP = "clipped-dump"
-TEXT_ARGUMENT = "text-argument"
-OVERWRITTEN_SERVERS = "overwritten-server-spans"
-DOUBLED_SERVERS = "doubled-server-spans"
-OTHER_PREFIX = "other-prefix"
-
-OVERWRITTEN_STEP = "export with OTLP, or let client and server have span ids of their own"
-_AGAIN = "look for a sampler, an etcd that was killed or a full exporter queue, and collect again"
-
-QUALITY_STEPS = {
-    LOST_CALLS: f"{_AGAIN}; --max-lost-calls allows more",
-    ORPHAN_CALLS: f"{_AGAIN}; --max-orphan-calls allows more",
-    LEFT_OUT_METHOD: "see who called: a trace that lost its apiserver spans, or another client, which "
-    "--max-left-out allows",
-    DROPPED_ATTRIBUTES: "raise etcd's OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT and collect again; --allow-dropped accepts it",
-    CLIPPED_DUMP: f"{CLIPPED_STEP}; --allow-clipped accepts it",
-    TEXT_ARGUMENT: "export to a store that keeps types: Elasticsearch makes texts of numbers and bools",
-    OVERWRITTEN_SERVERS: OVERWRITTEN_STEP,
-    DOUBLED_SERVERS: "trace etcd once: one interceptor or agent, not two",
-    OTHER_PREFIX: "start the apiserver without --etcd-prefix: the reference has keys under /registry",
-}
-"""What to do about a finding on data quality, by its id."""
 
 
 class Limits(Struct, frozen=True, kw_only=True):
@@ -63,7 +48,7 @@ def with_quality_findings(usage: Usage, limits: Limits) -> Usage:
     """Return the usage with the findings on data quality that these limits make, and no others of that kind."""
     if usage.error is not None:
         return usage
-    others = [finding for finding in usage.findings if finding.id not in QUALITY_STEPS]
+    others = [finding for finding in usage.findings if finding.id not in QUALITY_IDS]
     return replace(usage, findings=[*others, *quality_findings(usage, limits)])
 
 

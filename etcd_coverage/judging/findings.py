@@ -1,4 +1,4 @@
-"""What nobody expected: the ids of findings, what to do about each, and how they are made."""
+"""What nobody expected of the gRPC methods, as findings, and findings that are made one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from etcd_coverage.judging.data_quality import QUALITY_STEPS
+from etcd_coverage.judging.finding_kinds import CALL_NOT_RECORDED, METHOD_NOT_CALLED, UNEXPECTED_METHOD
 from etcd_coverage.judging.origin_counts import OriginCounts, merged_origins
 from etcd_coverage.judging.server_spans import example_of
 from etcd_coverage.judging.usage import Finding, Origin
@@ -20,30 +20,6 @@ if TYPE_CHECKING:
     from etcd_coverage.dumps.spans import Span
     from etcd_coverage.judging.ancestors import Ancestors
     from etcd_coverage.reference import GrpcMethod
-
-UNEXPECTED_METHOD = "unexpected-method"
-METHOD_NOT_CALLED = "method-not-called"
-CALL_NOT_RECORDED = "call-not-recorded"
-NEW_KEY_PATTERN = "new-key-pattern"
-NEW_CALL_PATTERN = "new-call-pattern"
-LEASE_WITHOUT_ID = "lease-without-id"
-LEASE_WITHOUT_TTL = "lease-without-ttl"
-
-REFERENCE = "etcd_coverage/reference.py"
-
-NEXT_STEPS = {
-    UNEXPECTED_METHOD: f"if Kubernetes may call it, add a GrpcMethod to {REFERENCE}",
-    METHOD_NOT_CALLED: "collect for longer or exercise more; if the release cannot call it, use --kubernetes-version",
-    CALL_NOT_RECORDED: "download again, without a limit of traces or spans (python -m etcd_coverage.jaeger); "
-    "an etcd that was killed, a sampler or a full exporter queue lose spans too",
-    NEW_KEY_PATTERN: f"if Kubernetes may use it, add a SpecialResource or SpecialKey to {REFERENCE}; "
-    "of a lease without one pattern, see which transactions used it",
-    NEW_CALL_PATTERN: f"if Kubernetes may call it so, add a CallPattern to {REFERENCE}",
-    LEASE_WITHOUT_ID: "check the etcd version: its lease_grant spans carry an id",
-    LEASE_WITHOUT_TTL: "check the etcd version: its lease_grant spans carry a ttl",
-    **QUALITY_STEPS,
-}
-"""What to do about a finding, by its id."""
 
 
 def unexpected_methods(grpc_spans: dict[str, list[Span]], ancestors: Ancestors) -> list[Finding]:
@@ -99,7 +75,11 @@ def merged(findings: Iterable[Finding]) -> list[Finding]:
     for found in findings:
         by_message[found.id, found.message].append(found)
     return [
-        replace(same[0], count=sum(found.count for found in same), origins=merged_origins(one.origins for one in same))
+        replace(
+            same[0],
+            count=sum(found.count for found in same),
+            origins=merged_origins(finding.origins for finding in same),
+        )
         if len(same) > 1
         else same[0]
         for same in by_message.values()

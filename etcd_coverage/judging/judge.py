@@ -10,7 +10,7 @@ from etcd_coverage.dumps.kinds import open_dump
 from etcd_coverage.judging import findings, losses, span_maps
 from etcd_coverage.judging.ancestors import Ancestors
 from etcd_coverage.judging.classify import KeyPatterns, classify
-from etcd_coverage.judging.data_quality import OVERWRITTEN_STEP
+from etcd_coverage.judging.finding_kinds import OVERWRITTEN_STEP
 from etcd_coverage.judging.leases import LEASE_GRANT, leases
 from etcd_coverage.judging.outcomes import Outcomes
 from etcd_coverage.judging.usage import Finding, Quality, Row, Usage
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def judge(path: Path, kubernetes_version: str = "") -> Usage:
-    """Return what the dump at ``path`` tells; what keeps it from being judged is in the result's ``error``.
+    """Return what the dump at ``path`` shows; what keeps it from being judged is in the result's ``error``.
 
     ``kubernetes_version`` ("X.Y", empty: the newest) says which methods could not be called yet.
     """

@@ -6,7 +6,8 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from etcd_coverage.attributes import get_int, get_str
-from etcd_coverage.judging.findings import LEASE_WITHOUT_ID, LEASE_WITHOUT_TTL, NEW_KEY_PATTERN, merged
+from etcd_coverage.judging.finding_kinds import LEASE_WITHOUT_ID, LEASE_WITHOUT_TTL, NEW_KEY_PATTERN
+from etcd_coverage.judging.findings import merged
 from etcd_coverage.judging.origin_counts import OriginCounts
 from etcd_coverage.judging.reference_rows import python_dict
 from etcd_coverage.judging.server_spans import example_of

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from etcd_coverage import reference
-from etcd_coverage.judging.findings import NEW_CALL_PATTERN, NEW_KEY_PATTERN, UNEXPECTED_METHOD
+from etcd_coverage.judging.finding_kinds import NEW_CALL_PATTERN, NEW_KEY_PATTERN, UNEXPECTED_METHOD
 from etcd_coverage.key_pattern import PREFIX, SpecialResource, key_pattern
 from etcd_coverage.reference import GRPC_METHODS, SPECIAL_KEYS, SPECIAL_RESOURCES, Arg
 

@@ -1,4 +1,4 @@
-"""What a dump tells, as values: rows, leases, findings, data quality. All texts in them are printable.
+"""What a dump shows, as values: rows, leases, findings, data quality. All texts in them are printable.
 
 These Structs are the one schema of what is judged, compared, reported and saved.
 """
@@ -10,6 +10,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
+from etcd_coverage.judging.finding_kinds import CLIPPED_STEP
 from etcd_coverage.text import counted
 
 Count = Annotated[int, Meta(ge=0)]
@@ -32,9 +33,6 @@ Text = Annotated[
 
 TRACE_LIMITS = (100, 1_000, 1_500, 10_000, 100_000)
 """Numbers of traces at which a download was probably cut: Jaeger's default (100), its UI's largest, and round ones."""
-
-CLIPPED_STEP = "ask for more with query.num_traces, or use python -m etcd_coverage.jaeger"
-"""What to do about a download that was cut."""
 
 MOST_CONFLICTS = 10
 """How many spans with several contents have a warning of their own."""

@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from etcd_coverage.judging.origins import caller_name
-from etcd_coverage.judging.usage import Origin, Row
+from etcd_coverage.judging.usage import Origin, OtherOrigins, Row
 from etcd_coverage.reference import short_name
 from etcd_coverage.reports.figures import Share, key_text
 from etcd_coverage.reports.finding_details import origins_text
@@ -40,19 +40,33 @@ class CallersTable(Struct, frozen=True):
     total: CallerLine
 
 
-class OutsideTable(Struct, frozen=True):
-    """The rows with calls outside the interface, the most such calls first, and how many rows are left out.
+class OutsideLine(Struct, frozen=True):
+    """A row with calls outside the interface: these as a share of its calls, and who made them, the heaviest first.
 
-    ``total`` is the share of these calls of all in rows.
+    The calls of ``origins`` are those outside alone; ``others`` are origins that a saved usage does not name.
     """
 
-    rows: list[Row]
+    row: Row
+    share: Share
+    origins: list[Origin]
+    others: OtherOrigins | None
+
+
+class OutsideTable(Struct, frozen=True):
+    """The rows with calls outside the interface, the most such calls first.
+
+    ``left_out`` rows are not in ``lines``, with ``rest`` such calls. ``total`` is the share of all of these calls of
+    all in rows.
+    """
+
+    lines: list[OutsideLine]
     left_out: int
+    rest: int
     total: Share
 
 
-def callers_table(usage: Usage) -> CallersTable | None:
-    """Return who makes the calls of the rows; None where that was not recorded."""
+def callers_table(usage: Usage, most: int = MOST_CALLERS) -> CallersTable | None:
+    """Return who makes the calls of the rows, the ``most`` heaviest by name; None where that was not recorded."""
     total = sum(row.calls for row in usage.rows)
     calls: dict[str, list[int]] = {}
     methods: dict[str, dict[str, None]] = {}
@@ -70,7 +84,7 @@ def callers_table(usage: Usage) -> CallersTable | None:
         CallerLine(name, Share(calls[name][0], total), Share(calls[name][1], calls[name][0]), list(methods[name]))
         for name in names
     ]
-    shown, left_out = lines[:MOST_CALLERS], lines[MOST_CALLERS:]
+    shown, left_out = lines[:most], lines[most:]
     contract = sum(row.contract_calls for row in usage.rows)
     rest_calls = total - sum(line.share.calls for line in shown)
     rest_contract = contract - sum(line.contract.calls for line in shown)
@@ -80,8 +94,11 @@ def callers_table(usage: Usage) -> CallersTable | None:
     )
 
 
-def outside_table(usage: Usage) -> OutsideTable | None:
-    """Return the rows below 100 % contract; None if there are none, or nothing in the dump has a contract event."""
+def outside_table(usage: Usage, most: int = MOST_CALLERS) -> OutsideTable | None:
+    """Return the ``most`` heaviest rows below 100 % contract, and the sum of the rest.
+
+    None if there are none, or nothing in the dump has a contract event.
+    """
     rows = sorted(
         (row for row in usage.rows if row.contract_calls < row.calls), key=lambda row: row.contract_calls - row.calls
     )
@@ -89,15 +106,35 @@ def outside_table(usage: Usage) -> OutsideTable | None:
         return None
     outside = sum(row.calls - row.contract_calls for row in rows)
     total = sum(row.calls for row in usage.rows)
-    return OutsideTable(rows[:MOST_CALLERS], len(rows[MOST_CALLERS:]), Share(outside, total))
+    lines = [outside_line(row) for row in rows[:most]]
+    return OutsideTable(
+        lines, len(rows[most:]), outside - sum(line.share.calls for line in lines), Share(outside, total)
+    )
+
+
+def outside_line(row: Row) -> OutsideLine:
+    """Return a row's calls outside the interface, and who made them."""
+    origins = [
+        replace(one, calls=one.calls - one.contract_calls) for one in row.origins if one.contract_calls < one.calls
+    ]
+    others = row.other_origins
+    if others:
+        outside = others.calls - others.contract_calls
+        others = replace(others, calls=outside, contract_calls=0) if outside else None
+    share = Share(row.calls - row.contract_calls, row.calls)
+    return OutsideLine(row, share, sorted(origins, key=lambda one: -one.calls), others)
+
+
+def more_callers(table: CallersTable) -> str:
+    """Return what the rest of the callers are."""
+    return f"and {table.left_out} more" if table.left_out else "and others, which were not saved by name"
 
 
 def callers_text(table: CallersTable, width: int | None = None) -> str:
     """Return the table of the callers."""
     lines = [[key_text(line.name), ", ".join(map(key_text, line.methods)), *_numbers(line)] for line in table.lines]
     if table.rest:
-        more = f"... and {table.left_out} more" if table.left_out else "... and others, which were not saved by name"
-        lines.append([more, "", *_numbers(table.rest)])
+        lines.append([f"... {more_callers(table)}", "", *_numbers(table.rest)])
     made = TextTable(
         headers=["caller", "gRPC methods", "contract", "calls", "percent"],
         rows=lines,
@@ -115,16 +152,15 @@ def outside_text(table: OutsideTable, width: int | None = None) -> str:
     """Return the table of the rows outside the interface, with those who made most of their calls."""
     lines = [
         [
-            key_text(f"{short_name(row.grpc_method)} {row.call_pattern or 'unknown'}({','.join(row.args)})"),
-            key_text(row.key_pattern),
-            origins_outside(row),
-            str(row.calls - row.contract_calls),
+            key_text(outside_call(line)),
+            key_text(line.row.key_pattern),
+            origins_text(line.origins, line.others),
+            str(line.share.calls),
         ]
-        for row in table.rows
+        for line in table.lines
     ]
     if table.left_out:
-        shown = sum(row.calls - row.contract_calls for row in table.rows)
-        lines.append([f"... and {counted(table.left_out, 'more row')}", "", "", str(table.total.calls - shown)])
+        lines.append([f"... and {counted(table.left_out, 'more row')}", "", "", str(table.rest)])
     footer = ["total", "", f"{table.total.percent} of the calls in all rows", str(table.total.calls)]
     made = TextTable(
         headers=["call", "pattern", "calls outside from", "outside"],
@@ -135,12 +171,7 @@ def outside_text(table: OutsideTable, width: int | None = None) -> str:
     return fitted(made, width)
 
 
-def origins_outside(row: Row) -> str:
-    """Return who made most of the row's calls outside the interface; empty where that was not recorded."""
-    outside: list[Origin] = [
-        replace(one, calls=one.calls - one.contract_calls) for one in row.origins if one.contract_calls < one.calls
-    ]
-    others = row.other_origins
-    if others and others.contract_calls == others.calls:
-        others = None
-    return origins_text(sorted(outside, key=lambda one: -one.calls), others)
+def outside_call(line: OutsideLine) -> str:
+    """Return what the row calls: "KV/Range List(rangeEnd)"."""
+    row = line.row
+    return f"{short_name(row.grpc_method)} {row.call_pattern or 'unknown'}({','.join(row.args)})"

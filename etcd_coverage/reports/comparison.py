@@ -9,9 +9,10 @@ from etcd_coverage.comparing.compare import NEW, ComparedRow, shape_text
 from etcd_coverage.comparing.gates import doubts
 from etcd_coverage.judging.usage import Usage
 from etcd_coverage.reference import GRPC_METHODS, short_name
-from etcd_coverage.reports.callers import origins_outside
+from etcd_coverage.reports.callers import outside_line
 from etcd_coverage.reports.comparison_view import compared_tables, coverage_text
 from etcd_coverage.reports.figures import MOST_SHOWN, Share, key_text, trace_of
+from etcd_coverage.reports.finding_details import origins_text
 from etcd_coverage.reports.layout import TextTable, fitted
 from etcd_coverage.reports.terminal import call_text, key_pattern_text, place
 from etcd_coverage.reports.view import calls_of
@@ -129,7 +130,8 @@ def _outside(rows: Sequence[Row]) -> Iterator[str]:
     for row in rows[:MOST_SHOWN]:
         yield f"    {_row_text(row)}"
         of = f"{row.calls - row.contract_calls} of {counted(row.calls, 'call')}"
-        origins = origins_outside(row)
+        line = outside_line(row)
+        origins = origins_text(line.origins, line.others)
         yield f"        {of}, from {origins}" if origins else f"        {of}"
     if rest := rows[MOST_SHOWN:]:
         calls = counted(sum(row.calls - row.contract_calls for row in rest), "call")

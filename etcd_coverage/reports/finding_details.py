@@ -6,7 +6,7 @@ import re
 import shlex
 from typing import TYPE_CHECKING
 
-from etcd_coverage.judging.findings import REFERENCE
+from etcd_coverage.judging.finding_kinds import REFERENCE
 from etcd_coverage.judging.origins import origin_text
 from etcd_coverage.judging.reference_rows import row_to_paste
 from etcd_coverage.reports.figures import key_text

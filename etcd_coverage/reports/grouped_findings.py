@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from etcd_coverage.judging.findings import NEW_CALL_PATTERN, NEW_KEY_PATTERN, NEXT_STEPS, UNEXPECTED_METHOD
+from etcd_coverage.judging.finding_kinds import NEW_CALL_PATTERN, NEW_KEY_PATTERN, NEXT_STEPS, UNEXPECTED_METHOD
 from etcd_coverage.judging.origin_counts import merged_origins
 from etcd_coverage.judging.usage import Finding, Origin
 from etcd_coverage.reference import short_name

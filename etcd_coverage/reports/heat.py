@@ -52,12 +52,22 @@ def coverage_map(comparison: Comparison) -> HeatMap:
     return _heat_map((row, row.reference_calls or row.subject_calls, row.status) for row in comparison.rows)
 
 
+def place_of(row: Row | ComparedRow) -> tuple[str, Shape]:
+    """Return the key pattern and the call shape under which a map has the row's calls; unknown keys share one."""
+    key = (row.key_pattern or NO_KEY) if row.known_key else UNKNOWN_KEYS
+    return key, (row.grpc_method, row.call_pattern, row.args)
+
+
+def cell(calls: int, status: str = "") -> Cell:
+    """Return the cell of that many calls."""
+    return Cell(calls, sum(calls >= least for least in HEAT), status)
+
+
 def _heat_map(entries: Iterable[tuple[Row | ComparedRow, int, str]]) -> HeatMap:
     calls: defaultdict[str, Counter[Shape]] = defaultdict(Counter)
     statuses: dict[tuple[str, Shape], str] = {}
     for row, count, status in entries:
-        key = (row.key_pattern or NO_KEY) if row.known_key else UNKNOWN_KEYS
-        shape = (row.grpc_method, row.call_pattern, row.args)
+        key, shape = place_of(row)
         calls[key][shape] += count
         statuses[key, shape] = status
     shapes = sorted({shape for counts in calls.values() for shape in counts}, key=_shape_order)
@@ -65,12 +75,7 @@ def _heat_map(entries: Iterable[tuple[Row | ComparedRow, int, str]]) -> HeatMap:
     rows = [
         (
             key,
-            [
-                Cell(calls[key][shape], _level(calls[key][shape]), statuses[key, shape])
-                if shape in calls[key]
-                else None
-                for shape in shapes
-            ],
+            [cell(calls[key][shape], statuses[key, shape]) if shape in calls[key] else None for shape in shapes],
         )
         for key in sorted(calls, key=lambda key: (key in (NO_KEY, UNKNOWN_KEYS), key))
     ]
@@ -89,7 +94,3 @@ def _shape_order(shape: Shape) -> tuple[object, ...]:
     method, pattern, args = shape
     last = len(_PATTERN_ORDER)
     return _METHOD_ORDER.get(method, last), method, _PATTERN_ORDER.get((method, pattern), last), pattern, args
-
-
-def _level(calls: int) -> int:
-    return sum(calls >= least for least in HEAT)

@@ -5,7 +5,7 @@ asked for a verdict ends green without one.
 
 - `options`: the options; `written`: the files that they want written
 - `entry_point`: what an installed package changes in other projects: nothing, unless asked
-- `command`: the command etcd-coverage
+- `command`: the command etcd-coverage; `paths`: the plugin of its runs
 - `inputs`: paths -> what there is to judge
 - `run`: one run: what is judged, compared and saved
 - `verdict`: what the tests demand of a dump

@@ -1,7 +1,4 @@
-"""``etcd-coverage DUMP_OR_FOLDER... [any option of pytest]``: pytest on this suite, in any folder, without a clone.
-
-The module is also the plugin of such a run, and of its workers.
-"""
+"""``etcd-coverage DUMP_OR_FOLDER... [any option of pytest]``: pytest on this suite, in any folder, without a clone."""
 
 from __future__ import annotations
 
@@ -10,21 +7,15 @@ import sys
 
 import pytest
 
-from etcd_coverage.suite.entry_point import PACKAGE, PLUGIN
+from etcd_coverage.suite.entry_point import PLUGIN
 
 # Neither a conftest nor the settings of the project around are part of this run: they may need plugins that the
 # environment of a command (uvx, pipx) has not, or have options of the same names. Options of the user come later, and
-# win.
-_OPTIONS = ("-p", PLUGIN, "-p", __name__, "--pyargs", "--noconftest", "-c", os.devnull, "--rootdir", ".")
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_configure(config: pytest.Config) -> None:
-    """Take what pytest would take for paths of tests as the dumps to judge."""
-    paths = [*(config.option.testdata or ()), *config.option.file_or_dir]
-    config.option.testdata = list(dict.fromkeys(paths)) or ["testdata"]
-    config.option.file_or_dir = config.args = [PACKAGE]
-    config.args_source = pytest.Config.ArgsSource.ARGS
+# win. -rfEs: skips are listed with their reasons, since a skipped test judged nothing.
+_OPTIONS = (
+    "-rfEs", "-p", PLUGIN, "-p", "etcd_coverage.suite.paths", "--pyargs", "--noconftest", "-c", os.devnull,
+    "--rootdir", ".",
+)  # fmt: skip
 
 
 def main() -> int:

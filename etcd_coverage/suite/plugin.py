@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from etcd_coverage.judging.usage import Usage
 
-pytest_plugins = ["etcd_coverage.suite.workers"]
-
 _TESTS = Path(__file__).parent / "test_*.py"
 _written = pytest.StashKey[list[str]]()
 
@@ -44,6 +42,7 @@ def pytest_configure(config: pytest.Config) -> None:
         )
     except DumpError as error:
         raise pytest.UsageError(str(error)) from None
+    config.pluginmanager.register(workers)
     config.stash[LEDGER] = Ledger()
     config.stash[UNREADABLE] = {}
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
+from etcd_coverage.reference import short_name
 from etcd_coverage.reports import by_test, terminal
 from etcd_coverage.reports import comparison as comparison_text
 from etcd_coverage.reports.layout import terminal_width
 from etcd_coverage.reports.view import quality_line
-from etcd_coverage.text import escape
+from etcd_coverage.text import escape, shorten_middle
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from etcd_coverage.comparing.compare import Comparison
+    from etcd_coverage.judging.usage import Finding
     from etcd_coverage.suite.ledger import Ledger
     from etcd_coverage.suite.run import Run
 
@@ -81,11 +84,26 @@ def _what_failed(run: Run, ledger: Ledger, name: str) -> str:
     counts = [count for count in ledger.findings.get(name, {}).values() if count]
     parts = []
     if counts:
-        parts.append(f"{_number(sum(counts), 'finding')} in {_number(len(counts), 'test')}")
+        where = _methods(usage.findings) if usage is not None else ""
+        parts.append(f"{_number(sum(counts), 'finding')} in {_number(len(counts), 'test')}{where}")
     if usage is not None and name in ledger.gated:
         failures = run.outcome(name, run.comparison(name)).failures
         parts += list(dict.fromkeys(failure.partition(":")[0] for failure in failures))
     return ", ".join(parts) or "a test failed, see above"
+
+
+def _methods(findings: Sequence[Finding]) -> str:
+    """Return the gRPC methods with the most calls that nobody expected."""
+    calls: Counter[str] = Counter()
+    for finding in findings:
+        if finding.grpc_method:
+            calls[shorten_middle(short_name(finding.grpc_method), 40)] += finding.count
+    names = [name for name, _ in calls.most_common()]
+    more = f" and {len(names) - _MOST} more" if len(names) > _MOST else ""
+    return f": {', '.join(names[:_MOST])}{more}" if names else ""
+
+
+_MOST = 3
 
 
 def _number(count: int, what: str) -> str:

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from etcd_coverage.judging.data_quality import QUALITY_STEPS
-from etcd_coverage.judging.findings import UNEXPECTED_METHOD
+from etcd_coverage.judging.finding_kinds import QUALITY_IDS, UNEXPECTED_METHOD
 from etcd_coverage.judging.leases import LEASE_GRANT
 from etcd_coverage.reference import GRPC_METHODS, GrpcMethod
 from etcd_coverage.releases import can_call
@@ -45,9 +44,9 @@ class TestInterfaceUse:
         etcd_verdict.expect_none(_of_method(etcd_verdict, LEASE_GRANT))
 
     def test_data_quality(self, etcd_verdict: Verdict) -> None:
-        etcd_verdict.expect_none([finding for finding in etcd_verdict.usage.findings if finding.id in QUALITY_STEPS])
+        etcd_verdict.expect_none([finding for finding in etcd_verdict.usage.findings if finding.id in QUALITY_IDS])
 
 
 def _of_method(verdict: Verdict, method: str) -> list[Finding]:
     found = [finding for finding in verdict.usage.findings if finding.grpc_method == method]
-    return [finding for finding in found if finding.id not in QUALITY_STEPS]
+    return [finding for finding in found if finding.id not in QUALITY_IDS]

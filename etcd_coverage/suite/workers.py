@@ -36,6 +36,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class ByDump(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return next((one for one in longest_first if f"[{one}-" in nodeid or f"[{one}]" in nodeid), nodeid)
+            return next((name for name in longest_first if f"[{name}-" in nodeid or f"[{name}]" in nodeid), nodeid)
 
     return ByDump(config, log) if config.getoption("dist") == "load" else None
