@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec.structs import replace
 
 from etcd_coverage.comparing import gates, known_gaps
 from etcd_coverage.comparing.compare import ComparedRow, compare
 from etcd_coverage.comparing.gates import Gates
 from etcd_coverage.comparing.known_gaps import GapsError, KnownGap
-from meta_tests.builder import RANGE, TXN
+from etcd_coverage.judging.origin_counts import with_heaviest_origins
+from meta_tests.builder import RANGE, RANGE_STREAM, TXN
+from meta_tests.test_callers import origin
 from meta_tests.test_compare import PODS, row, usage
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from etcd_coverage.comparing.compare import Comparison
+    from etcd_coverage.judging.usage import Origin, Row, Usage
 
 LINK = "https://example.com/1"
 
@@ -153,6 +157,95 @@ def test_method_names() -> None:
             ValueError, match="is no method with call patterns: KV/Range, KV/RangeStream, KV/Txn, KV/Com"
         ):
             gates.method_names(text)
+
+
+def called(calls: int, contract_calls: int, *origins: Origin, method: str = RANGE) -> Row:
+    return replace(row(calls, method), contract_calls=contract_calls, origins=list(origins))
+
+
+SHARES = usage(called(8, 6), called(2, 0, method=TXN))
+
+
+@pytest.mark.parametrize(
+    ("demanded", "failure", "outside"),
+    [
+        (Gates(min_contract=60, min_calls=1000), "", []),
+        (
+            Gates(min_contract=60.1),
+            "--min-contract=60.1: 60.00% of the calls are below a contract event (6 of 10 calls)",
+            [2, 2],
+        ),
+        (Gates(min_contract=75, methods=(RANGE,)), "", []),
+        (
+            Gates(min_contract=0.5, methods=(TXN,)),
+            "--min-contract=0.5: 0.00% of the calls are below a contract event (0 of 2 calls)",
+            [2],
+        ),
+        (Gates(min_contract=0, methods=(TXN,)), "", []),
+        (
+            Gates(min_contract=0, methods=(RANGE_STREAM,)),
+            "--min-contract=0: a.json has nothing to judge here: check --gate-methods",
+            [],
+        ),
+    ],
+)
+def test_calls_outside_the_interface_fail_a_dump_by_itself(demanded: Gates, failure: str, outside: list[int]) -> None:
+    outcome = gates.hold_origins("a.json", SHARES, demanded)
+    assert outcome.failures == [failure] * bool(failure)
+    assert [one.calls - one.contract_calls for one in outcome.outside] == outside
+
+
+def test_share_of_the_contract_is_not_rounded() -> None:
+    demanded = Gates(min_contract=100)
+    (failure,) = gates.hold_origins("a.json", usage(called(10_000_000, 9_999_999)), demanded).failures
+    assert failure.startswith("--min-contract=100: 99.99% of the calls")
+
+
+def new_callers(reference: Usage, subject: Usage, **more: Any) -> tuple[list[str], list[tuple[str, int]]]:
+    demanded = Gates(fail_on_new_caller=True, **more)
+    outcome = gates.hold_origins("a.json", subject, demanded, compare(reference, subject), reference)
+    failures = [failure.removeprefix("--fail-on-new-caller: ") for failure in outcome.failures]
+    return failures, [(one.name, one.calls) for one in outcome.new_callers]
+
+
+SAVE_AGAIN = "save it again from its dump with --usage-json and --origins=all"
+BEFORE = usage(called(9, 0, origin("a", 9, role="r")), called(9, 0, origin("b", 9), method=TXN))
+
+
+def test_new_callers_are_those_of_a_row_whatever_they_ask_for() -> None:
+    now = usage(
+        called(9, 0, origin("a", 1, role="r", verb="LIST"), origin("b", 5, verb="GET"), origin("b", 3)),
+        called(3, 0, origin("a", 2), origin("b", 1), method=TXN),
+        # A new row has no caller in the reference: it is new itself.
+        replace(row(7, RANGE, "Count", PODS), origins=[origin("c", 7)]),
+    )
+    both = ["2 callers (10 calls) of a row that the reference does not have for it"]
+    assert new_callers(BEFORE, now) == (both, [("b", 8), ("a", 2)])
+    one = ["1 caller (8 calls) of a row that the reference does not have for it"]
+    assert new_callers(BEFORE, now, min_calls=3) == (one, [("b", 8)])
+    assert new_callers(BEFORE, now, methods=(RANGE,)) == (one, [("b", 8)])
+    assert new_callers(BEFORE, now, min_calls=9) == ([], [])
+    assert new_callers(BEFORE, BEFORE) == ([], [])
+
+
+def test_callers_of_nothing_are_no_pass() -> None:
+    nothing = ["a.json has nothing to judge here: check --reference, --gate-methods and --min-calls"]
+    assert new_callers(BEFORE, BEFORE, min_calls=10) == (nothing, [])
+    assert new_callers(BEFORE, usage(row(1, RANGE, "Count", PODS))) == (nothing, [])
+
+
+def test_callers_that_were_not_saved_are_no_pass() -> None:
+    earlier = usage(called(9, 0), called(9, 0, method=TXN))
+    assert new_callers(earlier, BEFORE) == ([f"the reference has no origins: {SAVE_AGAIN}"], [])
+    assert new_callers(BEFORE, earlier) == ([f"a.json has no origins: {SAVE_AGAIN}"], [])
+    named = usage(called(9, 0, origin("a", 9)), called(9, 0, origin("b", 9), method=TXN))
+    two = usage(called(9, 0, origin("a", 8), origin("b", 1)), called(9, 0, origin("b", 9), method=TXN))
+    heaviest = with_heaviest_origins(two, 1)
+    line = "1 row cannot be judged, of which {} names the heaviest origins alone: " + SAVE_AGAIN
+    assert new_callers(heaviest, two) == ([line.format("the reference")], [])
+    assert new_callers(heaviest, named) == ([], [])
+    assert new_callers(named, heaviest) == ([line.format("a.json")], [])
+    assert new_callers(named, heaviest, min_calls=2) == ([], [])
 
 
 def gap(shape: str, method: str = "KV/Range", **more: object) -> KnownGap:

@@ -128,6 +128,90 @@ def test_command_that_accepts_the_change_exits_0_and_then_it_is_accepted(run: Ru
     assert again.ret == 0
 
 
+def asked_by(agent: str, number: int) -> list[Any]:
+    """Return a Get below a request of this user agent."""
+    request = f"{number:08x}000000cc"
+    server, called = call(number, RANGE, GET)
+    return [
+        span(request, name="Get", attributes={"verb": "GET", "resource": "pods", "user-agent": agent}),
+        server | {"parentSpanId": request},
+        called,
+    ]
+
+
+def test_each_dump_is_held_to_the_contract_without_a_reference(run: Run, pytester: pytest.Pytester) -> None:
+    write(pytester.path / "dumps" / "a.json", etcd(complete()))
+    result = run("--min-contract=50", "--usage-markdown=a.md", "--usage-html=a.html")
+    result.assert_outcomes(passed=8, failed=1)
+    lines = result.outlines
+    start = lines.index("a.json")
+    assert lines[start + 1 : start + 3] == [
+        "--min-contract=50: 0.00% of the calls are below a contract event (0 of 5 calls)",
+        "calls outside the interface, the most first:",
+    ]
+    assert lines[start + 3 : start + 5] == [
+        "    KV/Range Get(limit) /registry/{resource}/{namespace}/{name}",
+        "        1 of 1 call, from etcd/etcdserverpb.KV/Range (1)",
+    ]
+    assert "set a limit that it reaches: --min-contract=0" in lines
+    assert not [line for line in lines if "to accept" in line]
+    assert "FAIL a.json: --min-contract=50" in lines
+    assert "Gate failed: `--min-contract=50: 0.00% of the calls" in (pytester.path / "a.md").read_text()
+    assert "<strong>Gate failed:</strong> --min-contract" in (pytester.path / "a.html").read_text()
+    again = run("--min-contract=0")
+    assert again.ret == 0
+    assert "PASS a.json: as expected, --min-contract is met" in again.outlines
+    assert run("--min-contract=0", "-k", "interface").ret == pytest.ExitCode.TESTS_FAILED
+
+
+def test_rows_by_e2e_test_are_shown_if_asked_for(run: Run, pytester: pytest.Pytester) -> None:
+    agent = "e2e.test/v1.37.0 (linux/amd64) kubernetes/abc -- [sig-node] Pods run [Conformance]"
+    write(pytester.path / "dumps" / "a.json", etcd(asked_by(agent, 1), complete()[2:]))
+    result = run("--by-test", "--usage-markdown=a.md")
+    assert result.ret == 0
+    lines = [" ".join(line.split()) for line in result.outlines]
+    start = lines.index("rows that only one e2e test reaches")
+    assert lines[start + 3] == (
+        "[sig-node] Pods run [Conformance] KV/Range Get(limit) /registry/{resource}/{namespace}/{name} 1"
+    )
+    assert "4 of 5 rows 4" in lines[lines.index("rows that no conformance test reaches") :]
+    assert "<summary>By e2e test</summary>" in (pytester.path / "a.md").read_text()
+    assert "rows that only one e2e test reaches" not in run().outlines
+    # A run that was asked for them is not green without them.
+    assert run("--by-test", "-k", "test_sort").ret == pytest.ExitCode.TESTS_FAILED
+
+
+def test_reference_among_the_dumps_is_held_to_the_contract_too(run: Run, pytester: pytest.Pytester) -> None:
+    for name in ("a", "b"):
+        write(pytester.path / "dumps" / f"{name}.json", etcd(complete()))
+    result = run("-k", "test_coverage", "--reference=dumps/a.json", "--min-contract=1", "--fail-on-new")
+    result.assert_outcomes(failed=2)
+    assert result.outlines.count("set a limit that it reaches: --min-contract=0") == 2
+    # Another reference would not change the share.
+    assert not [line for line in result.outlines if "to accept" in line]
+
+
+def test_new_caller_fails_until_it_is_accepted(run: Run, pytester: pytest.Pytester) -> None:
+    rest = complete()[2:]
+    reference = save(pytester.path / "reference.json", changed=[*asked_by("kubectl/v1", 1), *rest])
+    write(pytester.path / "dumps" / "changed.json", etcd(asked_by("kubectl/v1", 1), asked_by("scheduler/v1", 7), rest))
+    options = ("-k", "test_coverage", f"--reference={reference}", "--fail-on-new-caller")
+    result = run(*options)
+    result.assert_outcomes(failed=1)
+    start = result.outlines.index("changed.json against reference.json")
+    command = shlex.join(["etcd-coverage", "dumps/changed.json", "--origins=all", f"--usage-json={reference}"])
+    assert result.outlines[start + 1 : start + 6] == [
+        "--fail-on-new-caller: 1 caller (1 call) of a row that the reference does not have for it",
+        "new callers, the heaviest first:",
+        "    KV/Range Get(limit) /registry/{resource}/{namespace}/{name}",
+        "        1 call, from scheduler",
+        f"to accept the change: {command}",
+    ]
+    _, *rest_of_command = shlex.split(command)
+    assert pytester.run(sys.executable, "-m", "etcd_coverage", *rest_of_command).ret == 0
+    assert run(*options).ret == 0
+
+
 def test_subject_that_imitates_the_reference_is_never_its_own(run: Run, pytester: pytest.Pytester) -> None:
     traced = dump(resource([*complete(), *call(8, RANGE, COUNT)]), resource([span("0" * 15 + "9")], "apiserver"))
     write(pytester.path / "kubernetes.json", traced)
@@ -254,9 +338,11 @@ def test_nothing_to_compare_is_a_skip_with_its_reason(run: Run, pytester: pytest
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        (["--fail-on-new"], "gates need a --reference: a dump or a saved usage to compare with"),
-        (["--gate-methods=KV/Txn"], "gates need a --reference*"),
-        (["--known-gaps=gaps.toml"], "gates need a --reference*"),
+        (["--fail-on-new"], "gates but --min-contract need a --reference: a dump or a saved usage to compare with"),
+        (["--gate-methods=KV/Txn"], "gates but --min-contract need a --reference*"),
+        (["--min-contract=90", "--min-calls=2"], "gates but --min-contract need a --reference*"),
+        (["--fail-on-new-caller"], "gates but --min-contract need a --reference*"),
+        (["--known-gaps=gaps.toml"], "gates but --min-contract need a --reference*"),
         (["--reference=absent.json"], "--reference: absent.json does not exist"),
         (["--reference="], "--reference:  is a directory, not a dump or a saved usage"),
         (["--reference=both.json"], "--reference: both.json holds 2 usages, name one of them: both.json::a.json, both*"),

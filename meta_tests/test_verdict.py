@@ -98,6 +98,11 @@ def test_no_test_that_judges_ran(
         (["-k", "b.json"], "NOT JUDGED: a.json, *"),
         (["--reference=ref.json", "-k", "TestInterfaceUse"], "NOT COMPARED: a.json, b.json, *"),
         (["--reference=ref.json", "-k", "test_coverage and b.json"], "NOT COMPARED: a.json, *"),
+        (["--min-contract=0", "-k", "interface or b.json"], "NOT HELD TO THE GATES: a.json, though asked for by *"),
+        (
+            ["--min-contract=0", "--reference=dumps/a.json", "-k", "test_coverage and b.json"],
+            "NOT HELD TO THE GATES: a*",
+        ),
         (["--reference=dumps/a.json", "--testdata=empty", "-k", "test_coverage"], "no dumps in empty: *"),
     ],
 )

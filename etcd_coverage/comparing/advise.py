@@ -13,11 +13,14 @@ from etcd_coverage.comparing.known_gaps import KNOWN_GAPS
 from etcd_coverage.text import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Sequence
 
     from etcd_coverage.comparing.gates import Gates, Outcome
     from etcd_coverage.comparing.saved import Source
     from etcd_coverage.judging.usage import Usage
+
+OF_EACH_DUMP = ("--min-contract",)
+"""The gates that hold a dump by itself: another reference would not meet them."""
 
 
 def imitates(subject: Usage, reference: Usage) -> bool:
@@ -55,16 +58,29 @@ def to_accept_imitation(name: str, gates: Gates, outcome: Outcome) -> list[str]:
     lines = []
     if outcome.missing_rows and gates.fail_on_missing:
         lines.append(f"    for missing rows, add a [[gap]] to {KNOWN_GAPS}")
+    lines += [f"    {line}" for line in to_reach(outcome)]
+    if outcome.new_rows:
+        lines.append("    for new rows, do without --fail-on-new, or leave out those of few calls with --min-calls")
+    if outcome.new_callers:
+        lines.append(
+            "    for new callers, do without --fail-on-new-caller, or leave out those of few calls with --min-calls"
+        )
+    if lines:
+        lines.insert(0, f"to accept the change ({name} has no traces of an apiserver, so it is no reference itself):")
+    return lines
+
+
+def to_reach(outcome: Outcome, options: Container[str] | None = None) -> list[str]:
+    """Return the limits that the dump reaches, in a line if there are any: of these options, or of all."""
     # Down to two decimals, so that the limit is one that was reached.
     limits = [
         f"{option}={math.floor(100 * coverage.percent_of_calls) / 100:g}"
         for option, coverage in outcome.below.items()
-        if coverage.reference
+        if coverage.reference and (options is None or option in options)
     ]
-    if limits:
-        lines.append(f"    set a limit that it reaches: {' '.join(limits)}")
-    if outcome.new_rows:
-        lines.append("    for new rows, do without --fail-on-new, or leave out those of few calls with --min-calls")
-    if lines:
-        lines.insert(0, f"to accept the change ({name} has no traces of an apiserver, so it is no reference itself):")
-    return lines
+    return [f"set a limit that it reaches: {' '.join(limits)}"] if limits else []
+
+
+def compared(outcome: Outcome) -> bool:
+    """Return whether a gate failed that another reference would meet."""
+    return any(failure.partition("=")[0] not in OF_EACH_DUMP for failure in outcome.failures)

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from etcd_coverage.comparing import compare
-from etcd_coverage.comparing.compare import MISSING, NEW, ComparedRow, Coverage, Shape
+from etcd_coverage.comparing import compare, origin_gates
+from etcd_coverage.comparing.compare import COVERED, MISSING, NEW, ComparedRow, Coverage, Shape
+from etcd_coverage.comparing.origin_gates import NewCaller
+from etcd_coverage.judging.usage import Row
 from etcd_coverage.reference import GRPC_METHODS, GRPC_PREFIX, short_name
 from etcd_coverage.text import counted, escape, percent
 
@@ -24,13 +26,16 @@ class Gates(Struct, frozen=True, kw_only=True):
     """What is demanded of a comparison. Percentages are of the reference's calls; None demands nothing.
 
     Rows with fewer than ``min_calls`` calls are left out, and so are those of other methods than ``methods`` (full
-    names; empty: all).
+    names; empty: all). ``min_contract`` is demanded of each dump by itself: a percentage of its own calls with rows,
+    whatever ``min_calls`` is.
     """
 
     min_coverage: float | None = None
     min_shape_coverage: float | None = None
     fail_on_new: bool = False
     fail_on_missing: bool = False
+    fail_on_new_caller: bool = False
+    min_contract: float | None = None
     min_calls: int = 1
     methods: tuple[str, ...] = ()
 
@@ -39,13 +44,20 @@ class Gates(Struct, frozen=True, kw_only=True):
         """Whether anything is demanded."""
         return self != Gates(min_calls=self.min_calls, methods=self.methods)
 
+    @property
+    def need_a_reference(self) -> bool:
+        """Whether anything is demanded, or left out, that takes a comparison."""
+        alone = self.min_contract is not None
+        return self != Gates(min_contract=self.min_contract, methods=self.methods if alone else ())
+
 
 class Outcome(Struct, frozen=True, kw_only=True):
-    """What the gates found on one comparison.
+    """What the gates found on one dump, by itself or compared.
 
     ``failures`` has a line for each gate that fails. What it failed for is listed in ``missing_rows``,
-    ``missing_shapes`` and ``new_rows``, the heaviest first. ``excused`` are missing rows of known gaps, ``left_out``
-    those that were seen too seldom. ``below`` has the coverage that is too low, by the name of the option.
+    ``missing_shapes``, ``new_rows``, ``new_callers`` and ``outside`` (rows with calls outside the interface), the
+    heaviest first. ``excused`` are missing rows of known gaps, ``left_out`` those that were seen too seldom. ``below``
+    has the coverage that is too low, by the name of the option.
     """
 
     failures: list[str] = []
@@ -53,6 +65,8 @@ class Outcome(Struct, frozen=True, kw_only=True):
     missing_rows: list[ComparedRow] = []
     missing_shapes: dict[Shape, int] = {}
     new_rows: list[ComparedRow] = []
+    new_callers: list[NewCaller] = []
+    outside: list[Row] = []
     excused: list[ComparedRow] = []
     left_out: list[ComparedRow] = []
 
@@ -111,6 +125,40 @@ def hold(subject: str, comparison: Comparison, gates: Gates, gaps: Sequence[Know
     )
 
 
+def hold_origins(
+    name: str, subject: Usage, gates: Gates, comparison: Comparison | None = None, reference: Usage | None = None
+) -> Outcome:
+    """Hold the usage of that name to the gates on who calls, and how: by itself, and as it compares with a reference.
+
+    Returns what `hold` does not look at.
+    """
+    failures = []
+    below = {}
+    outside: list[Row] = []
+    minimum = gates.min_contract
+    if minimum is not None:
+        through = origin_gates.contract(subject, gates.methods)
+        if text := _below_contract(name, through, minimum):
+            failures.append(f"--min-contract={minimum:g}: {text}")
+            below["--min-contract"] = through
+            outside = origin_gates.outside(subject, gates.methods)
+    new: list[NewCaller] = []
+    if gates.fail_on_new_caller and comparison is not None and reference is not None:
+        rows = [row for row in comparison.rows if not gates.methods or row.grpc_method in gates.methods]
+        judged = [row for row in rows if _calls(row) >= gates.min_calls and row.status == COVERED]
+        new, problems = origin_gates.new_callers(judged, reference, subject, name, gates.min_calls)
+        if not judged:
+            problems = [f"{escape(name)} has {_NOTHING}"]
+        failures += [f"--fail-on-new-caller: {problem}" for problem in problems]
+        if new:
+            calls = counted(sum(one.calls for one in new), "call")
+            failures.append(
+                f"--fail-on-new-caller: {counted(len(new), 'caller')} ({calls}) of a row that the reference does not "
+                "have for it"
+            )
+    return Outcome(failures=failures, below=below, outside=outside, new_callers=new)
+
+
 def doubts(methods: Iterable[str], subject: Usage) -> list[str]:
     """Return why the subject may have called the gRPC methods in more ways than its dump shows."""
     quality = subject.quality
@@ -167,6 +215,18 @@ def _below(coverage: Coverage, demanded: float, what: str) -> str:
         f"{_shown_below(coverage, demanded)} of the reference's calls are covered "
         f"({coverage.covered} of {coverage.reference} {what}, "
         f"{coverage.covered_calls} of {coverage.reference_calls} calls)"
+    )
+
+
+def _below_contract(name: str, coverage: Coverage, demanded: float) -> str:
+    """Return how the share of the calls through the contract falls short; empty if it does not."""
+    if not coverage.reference_calls:
+        return f"{escape(name)} has nothing to judge here: check --gate-methods"
+    if coverage.percent_of_calls >= demanded:
+        return ""
+    return (
+        f"{_shown_below(coverage, demanded)} of the calls are below a contract event "
+        f"({coverage.covered_calls} of {coverage.reference_calls} calls)"
     )
 
 

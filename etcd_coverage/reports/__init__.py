@@ -5,6 +5,7 @@
 - `comparison_view`: those of a comparison
 - `heat`: calls by key pattern and call shape
 - `callers`: who makes the calls, and the rows outside the interface
+- `by_test`: which rows e2e tests reach
 - `by_caller`: the calls of each caller alone, in rows, their sums and the heat map
 - `finding_details`: who made the calls of a finding, how to see its example, the row that would expect it
 - `grouped_findings`: alike findings made one line
@@ -12,5 +13,6 @@
 - `terminal`: a usage's tables and messages for the terminal
 - `comparison`: those of a comparison and its gates
 - `html`, `markdown`, `junit`: a report as one page, as GitHub's Markdown, as properties of JUnit XML
+- `markdown_parts`: code and tables in Markdown
 - `write`: reports as files, whole or not at all
 """

@@ -106,13 +106,14 @@ def outside_table(usage: Usage, most: int = MOST_CALLERS) -> OutsideTable | None
         return None
     outside = sum(row.calls - row.contract_calls for row in rows)
     total = sum(row.calls for row in usage.rows)
-    lines = [_outside_line(row) for row in rows[:most]]
+    lines = [outside_line(row) for row in rows[:most]]
     return OutsideTable(
         lines, len(rows[most:]), outside - sum(line.share.calls for line in lines), Share(outside, total)
     )
 
 
-def _outside_line(row: Row) -> OutsideLine:
+def outside_line(row: Row) -> OutsideLine:
+    """Return a row's calls outside the interface, and who made them."""
     origins = [
         replace(one, calls=one.calls - one.contract_calls) for one in row.origins if one.contract_calls < one.calls
     ]

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 from etcd_coverage.comparing import compare
 from etcd_coverage.comparing.compare import NEW, ComparedRow, shape_text
 from etcd_coverage.comparing.gates import doubts
+from etcd_coverage.judging.usage import Usage
 from etcd_coverage.reference import GRPC_METHODS, short_name
+from etcd_coverage.reports.callers import outside_line
 from etcd_coverage.reports.comparison_view import compared_tables, coverage_text
 from etcd_coverage.reports.figures import MOST_SHOWN, Share, key_text, trace_of
+from etcd_coverage.reports.finding_details import origins_text
 from etcd_coverage.reports.layout import TextTable, fitted
 from etcd_coverage.reports.terminal import call_text, key_pattern_text, place
 from etcd_coverage.reports.view import calls_of
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
 
     from etcd_coverage.comparing.compare import Comparison
     from etcd_coverage.comparing.gates import Gates, Outcome
-    from etcd_coverage.judging.usage import Usage
+    from etcd_coverage.judging.usage import Row
     from etcd_coverage.reports.comparison_view import ComparedTable
 
 
@@ -62,15 +65,17 @@ def comparison_notes(reference: Usage, subject: Usage) -> list[str]:
     return lines
 
 
-def gates_text(outcome: Outcome, gates: Gates, reference: Usage, subject: Usage, jaeger_url: str = "") -> str:
-    """Return everything that the gates failed for, with examples."""
+def gates_text(outcome: Outcome, gates: Gates, reference: Usage | None, subject: Usage, jaeger_url: str = "") -> str:
+    """Return everything that the gates failed for, with examples; without a reference nothing is missing or new."""
     lines = list(outcome.failures)
     if outcome.missing_shapes:
         lines.append("missing call shapes, the heaviest first:")
     for shape, calls in outcome.missing_shapes.items():
         lines.append(f"    {key_text(short_name(shape[0]))} {key_text(shape_text(shape))}: {counted(calls, 'call')}")
-    lines += _listed("missing rows, the heaviest first:", outcome.missing_rows, reference, jaeger_url)
+    lines += _listed("missing rows, the heaviest first:", outcome.missing_rows, reference or Usage(), jaeger_url)
     lines += _listed("new rows, the heaviest first:", outcome.new_rows, subject, jaeger_url)
+    lines += _new_callers(outcome)
+    lines += _outside(outcome.outside)
     lost = [row.grpc_method for row in outcome.missing_rows] + [shape[0] for shape in outcome.missing_shapes]
     if lost and (reasons := doubts(lost, subject)):
         lines.append(f"may be not recorded rather than not called: {', '.join(reasons)}")
@@ -98,15 +103,45 @@ def _listed(title: str, rows: Sequence[ComparedRow], usage: Usage, jaeger_url: s
     total = sum(row.calls for row in usage.rows)
     for row in rows[:MOST_SHOWN]:
         share = Share(calls_of(row), total)
-        pattern = f" {key_pattern_text(row.key_pattern, known=row.known_key)}" if row.key_pattern else ""
         trace = trace_of(compare.example_of(row, usage), jaeger_url)
         shown_at = f", for example {place(trace)}" if trace else ", no example saved"
-        lines.append(f"    {key_text(short_name(row.grpc_method))} {key_text(shape_text(row.shape))}{pattern}")
+        lines.append(f"    {_row_text(row)}")
         lines.append(f"        {counted(share.calls, 'call')}, {share.percent} of all{shown_at}")
     if rest := rows[MOST_SHOWN:]:
         calls = sum(map(calls_of, rest))
         lines.append(f"    ... and {counted(len(rest), 'more row')} ({counted(calls, 'call')})")
     return lines
+
+
+def _new_callers(outcome: Outcome) -> Iterator[str]:
+    if outcome.new_callers:
+        yield "new callers, the heaviest first:"
+    for new in outcome.new_callers[:MOST_SHOWN]:
+        yield f"    {_row_text(new.row)}"
+        yield f"        {counted(new.calls, 'call')}, from {key_text(new.name)}"
+    if rest := outcome.new_callers[MOST_SHOWN:]:
+        calls = counted(sum(new.calls for new in rest), "call")
+        yield f"    ... and {counted(len(rest), 'more caller')} of a row ({calls})"
+
+
+def _outside(rows: Sequence[Row]) -> Iterator[str]:
+    if rows:
+        yield "calls outside the interface, the most first:"
+    for row in rows[:MOST_SHOWN]:
+        yield f"    {_row_text(row)}"
+        of = f"{row.calls - row.contract_calls} of {counted(row.calls, 'call')}"
+        line = outside_line(row)
+        origins = origins_text(line.origins, line.others)
+        yield f"        {of}, from {origins}" if origins else f"        {of}"
+    if rest := rows[MOST_SHOWN:]:
+        calls = counted(sum(row.calls - row.contract_calls for row in rest), "call")
+        yield f"    ... and {counted(len(rest), 'more row')} ({calls})"
+
+
+def _row_text(row: Row | ComparedRow) -> str:
+    shape = shape_text((row.grpc_method, row.call_pattern, row.args))
+    pattern = f" {key_pattern_text(row.key_pattern, known=row.known_key)}" if row.key_pattern else ""
+    return f"{key_text(short_name(row.grpc_method))} {key_text(shape)}{pattern}"
 
 
 def _table(table: ComparedTable, width: int | None) -> str:

@@ -27,7 +27,8 @@ class Report(Struct, frozen=True, kw_only=True):
 
     ``releases`` are the Kubernetes releases ("X.Y") that dumps were judged as, ``comparisons`` those with the usage of
     the name ``reference``; ``comparison_notes`` say what a comparison leaves out, ``gate_failures`` which gates fail, a
-    line each; all by dump name. ``jaeger_url`` makes example traces links.
+    line each; all by dump name. ``jaeger_url`` makes example traces links; ``by_test`` asks for what
+    e2e tests reach.
     """
 
     usages: dict[str, Usage]
@@ -37,6 +38,7 @@ class Report(Struct, frozen=True, kw_only=True):
     comparison_notes: dict[str, list[str]] = {}
     gate_failures: dict[str, list[str]] = {}
     jaeger_url: str = ""
+    by_test: bool = False
 
     def verdict(self, name: str) -> str:
         """Return what the dump of that name was found to be, in a few words."""

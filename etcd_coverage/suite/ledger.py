@@ -23,18 +23,22 @@ FINDINGS = "findings"
 COMPARED = "compared"
 """The property that names what a test compared the dump with."""
 
+GATED = "gated"
+"""The property that says that a test held the dump to the gates."""
+
 
 class Ledger:
     """What the tests of this run judged, by the properties of their reports, which come from workers too.
 
     ``findings`` holds, by name of dump, the number of findings of each failed or passed test; ``compared`` the dumps
-    that were compared; ``failed`` those of which a test failed.
+    that were compared, ``gated`` those held to the gates; ``failed`` those of which a test failed.
     """
 
     def __init__(self) -> None:
         self.has_run = False
         self.findings: dict[str, dict[str, int]] = {}
         self.compared: set[str] = set()
+        self.gated: set[str] = set()
         self.failed: set[str] = set()
 
     def record(self, report: pytest.TestReport, run: Run) -> None:
@@ -47,12 +51,14 @@ class Ledger:
             self.findings.setdefault(name, {})[report.nodeid] = int(str(properties[FINDINGS]))
         if COMPARED in properties:
             self.compared.add(name)
+        if GATED in properties:
+            self.gated.add(name)
         if report.failed:
             self.failed.add(name)
 
     def judged(self) -> set[str]:
         """Return the names of the dumps with any verdict."""
-        return self.findings.keys() | self.compared | self.failed
+        return self.findings.keys() | self.compared | self.gated | self.failed
 
     def unreported(self, name: str, run: Run) -> int:
         """Return the number of findings in the dump that no test of this run reported."""
@@ -72,15 +78,18 @@ class Ledger:
             return f"no dumps in {', '.join(run.empty_places)}: NOTHING WAS JUDGED there, though asked for by {options}"
         if not self.judged():
             return f"NOTHING WAS JUDGED, though asked for by {options}: no test that judges a dump ran; {_SELECTION}"
+        if run.gates.min_contract is not None and (left := self._not_held(run)):
+            return f"NOT HELD TO THE GATES: {_some(left)}, though asked for by {options}: {_NOT_RUN}"
         if run.reference is None:
             return self._not_judged(options, run)
         if not run.subjects():
             return f"NOTHING WAS COMPARED: no dump in {run.place} but the reference {run.reference.name} itself"
         if left := [name for name in run.subjects() if name not in self.compared | self.failed]:
-            return (
-                f"NOT COMPARED: {_some(left)}, though asked for by {options}: test_coverage did not run; {_SELECTION}"
-            )
+            return f"NOT COMPARED: {_some(left)}, though asked for by {options}: {_NOT_RUN}"
         return ""
+
+    def _not_held(self, run: Run) -> list[str]:
+        return [name for name in run.held_to_gates() if name not in self.gated | self.failed]
 
     def _not_judged(self, options: str, run: Run) -> str:
         if left := [name for name in run.sources if name not in self.judged()]:
@@ -91,6 +100,7 @@ class Ledger:
 
 
 _SELECTION = "look at the paths, -k, -m, --deselect and --lf"
+_NOT_RUN = f"test_coverage did not run; {_SELECTION}"
 _MOST = 3
 
 

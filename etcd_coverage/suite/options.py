@@ -81,6 +81,11 @@ def add_options(parser: pytest.Parser) -> None:
         type=_number_or_all,
         help="how many origins and e2e tests of a row --usage-json saves by name, the heaviest (default: 10)",
     )
+    judging.addoption(
+        "--by-test",
+        action="store_true",
+        help="shows which rows e2e tests reach, here and in --usage-markdown (docs/reports.md)",
+    )
     judging.addoption("--usage-html", metavar="PATH", help="writes a report as one HTML page (docs/reports.md)")
     judging.addoption("--usage-markdown", metavar="PATH", help="writes a report in GitHub's Markdown (docs/reports.md)")
     judging.addoption(
@@ -116,10 +121,22 @@ def add_options(parser: pytest.Parser) -> None:
         help="fails if a row of the reference is missing, unless it is a known gap",
     )
     gating.addoption(
+        "--fail-on-new-caller",
+        action="store_true",
+        help="fails if a row has a caller (component and role) that the reference does not have for this row",
+    )
+    gating.addoption(
+        "--min-contract",
+        metavar="PCT",
+        type=_parsed_by("percentage"),
+        help="fails each dump, with or without --reference, of whose calls with rows less than PCT %% are made "
+        "through the etcd-Kubernetes interface (below a contract event)",
+    )
+    gating.addoption(
         "--min-calls",
         metavar="N",
         type=_parsed_by("number_of_calls"),
-        help="leaves out of the gates rows of the reference, and new rows, with fewer than N calls",
+        help="leaves out of the gates rows of the reference, new rows and new callers with fewer than N calls",
     )
     gating.addoption(
         "--gate-methods",
@@ -190,11 +207,14 @@ def checked_run(given: argparse.Namespace, project: Path, *, known_reference: Us
         if target and (Path(target).is_dir() or not Path(target).absolute().parent.is_dir()):
             raise DumpError(f"{option}: {escape(target)} cannot be written: name a file in a folder that exists")
     run.limits = limits_of(given)
+    run.by_test = given.by_test
     demanded = gates.Gates(
         min_coverage=given.min_coverage,
         min_shape_coverage=given.min_shape_coverage,
         fail_on_new=given.fail_on_new,
         fail_on_missing=given.fail_on_missing,
+        fail_on_new_caller=given.fail_on_new_caller,
+        min_contract=given.min_contract,
         min_calls=given.min_calls or 1,
         methods=given.gate_methods or (),
     )
@@ -208,8 +228,10 @@ def checked_run(given: argparse.Namespace, project: Path, *, known_reference: Us
             # A dump may be large.
             read=not (given.collectonly or given.help),
         )
-    elif demanded != gates.Gates() or given.known_gaps:
-        raise DumpError("gates need a --reference: a dump or a saved usage to compare with")
+    elif demanded.need_a_reference or given.known_gaps:
+        raise DumpError("gates but --min-contract need a --reference: a dump or a saved usage to compare with")
+    else:
+        run.gates = demanded
     return run
 
 
@@ -233,8 +255,8 @@ _OPTIONS = (
 )  # fmt: skip
 _SHOWN = (
     "kubernetes-version", "max-lost-calls", "max-orphan-calls", "max-left-out", "allow-clipped", "allow-dropped",
-    "jaeger-url", "usage-json", "origins", "reference", "min-coverage", "min-shape-coverage",
-    "fail-on-new", "fail-on-missing", "min-calls", "gate-methods", "known-gaps",
+    "jaeger-url", "usage-json", "origins", "by-test", "reference", "min-coverage", "min-shape-coverage",
+    "fail-on-new", "fail-on-missing", "fail-on-new-caller", "min-contract", "min-calls", "gate-methods", "known-gaps",
 )  # fmt: skip
 
 
@@ -262,37 +284,3 @@ def in_force(given: argparse.Namespace) -> str:
         elif value:
             shown.append(f"--{name}={value}")
     return escape(" ".join(shown))
-
-
-def write(given: argparse.Namespace, run: Run) -> tuple[list[str], bool]:
-    """Write the files that were asked for; return what became of each, a line each, and whether one failed.
-
-    Where nothing was judged, files stay as they are.
-    """
-    from etcd_coverage.text import escape
-
-    lines: list[str] = []
-    failed = False
-    if not run.usages:
-        return lines, failed
-    if given.usage_json:
-        path = Path(given.usage_json)
-        try:
-            lines = [f"{escape(given.usage_json)}: {line}" for line in run.save(path, given.origins).lines()]
-        except OSError as error:
-            reason = error.strerror or error
-            lines = [f"{escape(given.usage_json)}: cannot be written, nothing was saved: {reason}"]
-            failed = True
-    if given.usage_markdown or given.usage_html or given.usage_summary:
-        # Here, since a run without a report needs no template engine.
-        from etcd_coverage.reports import write as reports
-
-        try:
-            written = reports.write(
-                run.report(given.jaeger_url), given.usage_markdown, given.usage_html, step_summary=given.usage_summary
-            )
-            lines += [f"usage report written to {escape(str(path))}" for path in written]
-        except OSError as error:
-            lines.append(f"{escape(str(error.filename))}: cannot be written: {error.strerror or error}")
-            failed = True
-    return lines, failed

@@ -9,7 +9,7 @@ import pytest
 
 from etcd_coverage.dumps.error import DumpError
 from etcd_coverage.judging import usage
-from etcd_coverage.suite import options, summary, workers
+from etcd_coverage.suite import options, summary, workers, written
 from etcd_coverage.suite.entry_point import CLONE
 from etcd_coverage.suite.ledger import LEDGER, Ledger
 from etcd_coverage.suite.run import RUN
@@ -58,10 +58,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     run = metafunc.config.stash[RUN]
     names, none, reason = list(run.sources), "no-dump", f"no dump in {run.place}: nothing was judged"
     if "etcd_reference" in metafunc.fixturenames:
-        names = run.subjects()
-        if run.reference is None:
+        names = run.held_to_gates()
+        if run.reference is None and run.gates.min_contract is None:
             none, reason = "no-reference", "no --reference: nothing was compared"
-        elif run.sources:
+        elif run.reference is not None and run.sources:
             reason = f"no dump in {run.place} but the reference {run.reference.name}: nothing was compared"
     nothing = pytest.param("", id=none, marks=pytest.mark.skip(reason=reason))
     params = [pytest.param(name, id=name) for name in names] or [nothing]
@@ -76,9 +76,10 @@ def etcd_dump(request: pytest.FixtureRequest) -> tuple[str, Usage]:
 
 
 @pytest.fixture(scope="session")
-def etcd_reference(request: pytest.FixtureRequest) -> Usage:
-    """Return the usage that others are compared with."""
-    return request.config.stash[RUN].reference_usage()
+def etcd_reference(request: pytest.FixtureRequest) -> Usage | None:
+    """Return the usage that others are compared with; None where gates hold each dump by itself."""
+    run = request.config.stash[RUN]
+    return run.reference_usage() if run.reference else None
 
 
 @pytest.fixture
@@ -117,7 +118,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if junit:
         for name, value in run.properties().items():
             junit[0].add_global_property(name, value)
-    config.stash[_written], failed = options.write(config.option, run)
+    config.stash[_written], failed = written.write(config.option, run)
     is_green = session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
     if is_green and (failed or _lacking(config)):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED

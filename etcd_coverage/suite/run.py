@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec.structs import replace
 
 from etcd_coverage.comparing import advise, compare, gates, known_gaps, saved
 from etcd_coverage.comparing.saved import Reference, Source
@@ -55,6 +56,7 @@ class Run:
         self.reference: Source | None = None
         self.gates = gates.Gates()
         self.limits = Limits()
+        self.by_test = False
         self._reference_usage: Usage | None = None
         self._gaps: list[KnownGap] = []
         self._kubernetes_version = kubernetes_version
@@ -127,6 +129,10 @@ class Run:
             return []
         return [name for name, source in self.sources.items() if not saved.same(source, self.reference)]
 
+    def held_to_gates(self) -> list[str]:
+        """Return the names of the dumps that gates judge: all to compare, or all if one is demanded of each dump."""
+        return self.subjects() if self.gates.min_contract is None else list(self.sources)
+
     def comparisons(self) -> dict[str, Comparison]:
         """Return the comparisons of all subjects that were judged so far, by name."""
         judged = [name for name in self.subjects() if name in self.usages and self.usages[name].error is None]
@@ -134,23 +140,42 @@ class Run:
             return {}
         return {name: compare.compare(self.reference_usage(), self.usages[name]) for name in sorted(judged)}
 
-    def outcome(self, name: str, comparison: Comparison) -> Outcome:
-        """Return what the gates find."""
-        return gates.hold(name, comparison, self.gates, self._gaps)
+    def comparison(self, name: str) -> Comparison | None:
+        """Return how a judged dump compares with the reference; None if it is not to be compared."""
+        return compare.compare(self.reference_usage(), self.usages[name]) if name in self.subjects() else None
+
+    def outcome(self, name: str, comparison: Comparison | None) -> Outcome:
+        """Return what the gates find in a judged dump, and in its comparison if there is one."""
+        reference = self.reference_usage() if comparison is not None else None
+        by_origin = gates.hold_origins(name, self.usages[name], self.gates, comparison, reference)
+        if comparison is None:
+            return by_origin
+        found = gates.hold(name, comparison, self.gates, self._gaps)
+        return replace(
+            found,
+            failures=found.failures + by_origin.failures,
+            below=found.below | by_origin.below,
+            new_callers=by_origin.new_callers,
+            outside=by_origin.outside,
+        )
 
     def failure(self, name: str, jaeger_url: str) -> str:
-        """Return everything that the gates fail a judged subject for, and the command that accepts it; or ""."""
-        assert self.reference is not None
-        comparison = compare.compare(self.reference_usage(), self.usages[name])
+        """Return everything that the gates fail a judged dump for, and the command that accepts it; or ""."""
+        subject, comparison = self.usages[name], self.comparison(name)
         outcome = self.outcome(name, comparison)
         if not outcome.failures:
             return ""
-        text = comparison_text.gates_text(outcome, self.gates, self.reference_usage(), self.usages[name], jaeger_url)
-        subject = self.usages[name]
-        if advise.imitates(subject, self.reference_usage()):
+        reference = self.reference_usage() if comparison is not None else None
+        text = comparison_text.gates_text(outcome, self.gates, reference, subject, jaeger_url)
+        if self.reference is None or reference is None:
+            return "\n".join([name, text, *advise.to_reach(outcome)])
+        if advise.imitates(subject, reference):
             advice = advise.to_accept_imitation(name, self.gates, outcome)
         else:
-            advice = advise.to_accept(name, subject, self.reference, self._command(self.sources[name]))
+            advice = advise.to_reach(outcome, advise.OF_EACH_DUMP)
+            if advise.compared(outcome):
+                command = self._command(self.sources[name])
+                advice = [*advise.to_accept(name, subject, self.reference, command), *advice]
             if outcome.missing_rows:
                 advice.append(f"or, for missing rows, add a [[gap]] to {known_gaps.KNOWN_GAPS}")
         return "\n".join([f"{name} against {self.reference.name}", text, *advice])
@@ -159,7 +184,9 @@ class Run:
         """Return the command that judges the dump alone, in the folder in which this run was started."""
         version = [f"--kubernetes-version={self._kubernetes_version}"] if self._kubernetes_version else []
         path = f"{source.path}{saved.SEPARATOR}{source.entry}" if source.entry else str(source.path)
-        return ["etcd-coverage", path, *version]
+        # Else callers that are not among the heaviest would not be in the new reference.
+        origins = ["--origins=all"] if self.gates.fail_on_new_caller else []
+        return ["etcd-coverage", path, *version, *origins]
 
     def unused_gaps(self) -> list[str]:
         """Return each known gap that matches nothing any more."""
@@ -185,7 +212,7 @@ class Run:
         from etcd_coverage.reports.view import Report
 
         comparisons = self.comparisons()
-        outcomes = {name: self.outcome(name, comparison) for name, comparison in comparisons.items()}
+        outcomes = self.outcomes()
         return Report(
             usages=self.usages,
             releases={name: self.release(name) for name in self.usages},
@@ -194,7 +221,18 @@ class Run:
             comparison_notes={name: self._notes(name, comparisons[name], outcomes[name]) for name in comparisons},
             gate_failures={name: outcome.failures for name, outcome in outcomes.items()},
             jaeger_url=jaeger_url,
+            by_test=self.by_test,
         )
+
+    def outcomes(self) -> dict[str, Outcome]:
+        """Return what the gates find in each dump that was judged so far and that they judge, by name."""
+        comparisons = self.comparisons()
+        judged = {name for name, one in self.usages.items() if one.error is None}
+        return {
+            name: self.outcome(name, comparisons.get(name))
+            for name in self.held_to_gates()
+            if name in judged and (name in comparisons or self.gates.min_contract is not None)
+        }
 
     def _notes(self, name: str, comparison: Comparison, outcome: Outcome) -> list[str]:
         subject = self.usages[name]

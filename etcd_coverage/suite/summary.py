@@ -6,8 +6,8 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from etcd_coverage.reference import short_name
+from etcd_coverage.reports import by_test, terminal
 from etcd_coverage.reports import comparison as comparison_text
-from etcd_coverage.reports import terminal
 from etcd_coverage.reports.layout import terminal_width
 from etcd_coverage.reports.view import quality_line
 from etcd_coverage.text import escape, shorten_middle
@@ -40,6 +40,10 @@ def summary(run: Run, ledger: Ledger, verbosity: int) -> Iterator[tuple[str, str
             yield "line", f"data quality: {quality_line(usage.quality)}"
         elif verbosity == 0:
             yield "line", f"{name}: {quality_line(usage.quality)}"
+        if run.by_test:
+            yield "section", f"etcd coverage by e2e test: {name}"
+            for text in by_test.texts(by_test.by_test(usage), terminal_width()):
+                yield "line", text
         for warning in usage.quality.warnings():
             yield "warning", f"warning: {warning}" if verbosity >= 0 else f"warning: {name}: {warning}"
     for name in sorted(comparisons, key=lambda name: (name in ledger.failed, name)):
@@ -69,7 +73,8 @@ def verdict_lines(run: Run, ledger: Ledger) -> Iterator[tuple[bool, str]]:
         else:
             compared = f"compared with {run.reference.name}" if run.reference and name in ledger.compared else ""
             expected = "as expected" if name in ledger.findings else ""
-            yield False, f"PASS {name}: {', '.join(filter(None, (expected, compared)))}"
+            gated = "" if run.gates.min_contract is None or name not in ledger.gated else "--min-contract is met"
+            yield False, f"PASS {name}: {', '.join(filter(None, (expected, compared, gated)))}"
 
 
 def _what_failed(run: Run, ledger: Ledger, name: str) -> str:
@@ -81,9 +86,9 @@ def _what_failed(run: Run, ledger: Ledger, name: str) -> str:
     if counts:
         where = _methods(usage.findings) if usage is not None else ""
         parts.append(f"{_number(sum(counts), 'finding')} in {_number(len(counts), 'test')}{where}")
-    if usage is not None and name in ledger.compared:
-        failures = run.outcome(name, run.comparisons()[name]).failures
-        parts += [failure.partition(":")[0] for failure in failures]
+    if usage is not None and name in ledger.gated:
+        failures = run.outcome(name, run.comparison(name)).failures
+        parts += list(dict.fromkeys(failure.partition(":")[0] for failure in failures))
     return ", ".join(parts) or "a test failed, see above"
 
 
