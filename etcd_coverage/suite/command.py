@@ -25,4 +25,4 @@ _OPTIONS = (
 def main() -> int:
     """Judge what the command line names, ``testdata`` if it names nothing; return pytest's exit code."""
     # By its name here too, since pytest looks at paths before it loads the plugins of -p.
-    return pytest.main([*_OPTIONS, *_LEFT_OUT, *sys.argv[1:]], plugins=[PLUGIN])
+    return pytest.main([*_OPTIONS, *sys.argv[1:]], plugins=[PLUGIN])
