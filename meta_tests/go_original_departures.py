@@ -219,7 +219,7 @@ INPUT = (
         reason="they cannot change a result, and reading them would take most of the time",
         example=builder.etcd(
             builder.complete(),
-            [builder.span("f" * 16, startTimeUnixNano="soon", links=[{"traceId": "?"}], droppedEventsCount="few")],
+            [builder.span("f" * 16, startTimeUnixNano="soon", links=[{"traceId": "?"}], droppedLinksCount="few")],
         ),
         as_original=_only_what_is_read,
         stops="unmarshal testdata",

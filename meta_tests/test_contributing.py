@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
@@ -59,29 +58,3 @@ def test_snippet_is_judged_in_a_copy_of_the_reference(kind: str, tmp_path: Path)
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"\d+ passed", done.stdout)
-
-
-@pytest.mark.integration
-def test_a_row_of_each_kind_needs_no_edit_but_the_documented_commands(tmp_path: Path) -> None:
-    """In a whole copy: the rows, ``make docs usages``, then the default suite."""
-    project = tmp_path / "copy"
-    ignored = shutil.ignore_patterns(
-        ".git", ".venv", ".tools", "logs", "build", "*.egg-info", ".*_cache", "__pycache__"
-    )
-    shutil.copytree(ROOT, project, ignore=ignored)
-    (project / ".venv").symlink_to(Path(sys.prefix))
-    paste(project, *SNIPPETS.values())
-    environment = {**os.environ, "PYTHONPATH": str(project)}
-    environment.pop("PYTEST_ADDOPTS", None)
-    # .venv is taken as it is, however new the copied files are.
-    for target in ("docs", "usages", "test"):
-        words = [
-            "make",
-            "--old-file=pyproject.toml",
-            "--old-file=constraints.txt",
-            target,
-            "ARGS=-q -p no:cacheprovider --deselect=meta_tests/test_contributing.py",
-        ]
-        done = subprocess.run(words, cwd=project, env=environment, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stdout[-5000:] + done.stderr
-    assert "Maintenance/HashKV" in (project / "README.md").read_text(encoding="utf-8")

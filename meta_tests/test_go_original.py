@@ -74,7 +74,10 @@ def compare(original: Output, usage: Usage) -> None:
         unknown = departures.unknown_keys(usage, method)
         if not unknown and method in figures.tables:
             assert list(figures.tables[method].rows) == list(expected.tables[method].rows)
-        reported = {finding.message for finding in usage.findings if finding.grpc_method == method}
+        # A text where a number is due is said to be one here, and to be false there.
+        reported = {
+            finding.message.replace("=text", "=false") for finding in usage.findings if finding.grpc_method == method
+        }
         reported |= {departures.NEW_KEY + departures.as_original_prints(key) for key in unknown}
         assert set(original.examples(method)) <= reported
 
