@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 
 def escape(text: str) -> str:
     r"""Return ``text`` with each backslash and each character that is not printable written as an escape.
@@ -67,6 +72,12 @@ def shorten_middle(text: str, width: int) -> str:
 def counted(number: int, what: str) -> str:
     """Return the number with its noun, in the plural but for one: "1 call", "2 calls"."""
     return f"{number} {what}{'s' * (number != 1)}"
+
+
+def some(names: Sequence[str], most: int = 3) -> str:
+    """Return the first ``most`` names in a line, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def percent(part: int, whole: int) -> str:

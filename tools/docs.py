@@ -9,7 +9,7 @@ import json
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -22,12 +22,11 @@ from etcd_coverage.judging.usage import Example, Finding, Lease, Quality, Row, S
 from etcd_coverage.reference import GRPC_METHODS, SPECIAL_KEYS, SPECIAL_RESOURCES
 from etcd_coverage.reports import terminal
 from etcd_coverage.reports.view import quality_line
-from etcd_coverage.suite.options import GATES, GROUP, add_options
+from etcd_coverage.suite.options import GATES, GROUP, all_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    import pytest
 
 __all__ = ["GATES", "GROUP"]
 
@@ -61,27 +60,17 @@ def expected_keys() -> str:
     )
 
 
-class _Options:
-    """Takes the suite's options as pytest's parser and its groups do."""
-
-    def __init__(self) -> None:
-        self.rows: dict[str, list[list[str]]] = {}
-        self._group = ""
-
-    def getgroup(self, name: str) -> _Options:
-        self._group = name
-        return self
-
-    def addoption(self, name: str, *, help: str, metavar: str = "", **_: object) -> None:  # noqa: A002
-        text = re.sub(r"(?<![\w/])docs/(\w+-?\w+\.md)", r"[docs/\1](\1)", help.replace("%%", "%"))
-        self.rows.setdefault(self._group, []).append([f"`{f'{name} {metavar}'.strip()}`", text])
-
-
 def options(group: str, docs: str = "docs/") -> str:
     """Return the table of the options in this group; ``docs`` leads from the document to that folder."""
-    recorder = _Options()
-    add_options(cast("pytest.Parser", recorder))
-    return _table(["option", "what it does"], recorder.rows[group]).replace("](", f"]({docs}")
+    rows = [
+        [
+            f"`{f'{option.name} {option.metavar}'.strip()}`",
+            re.sub(r"(?<![\w/])docs/(\w+-?\w+\.md)", rf"[docs/\1]({docs}\1)", option.help),
+        ]
+        for option in all_options()
+        if option.group == group
+    ]
+    return _table(["option", "what it does"], rows)
 
 
 def findings() -> str:

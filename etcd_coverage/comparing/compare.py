@@ -13,14 +13,11 @@ from etcd_coverage.reference import GRPC_METHODS
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from etcd_coverage.judging.usage import Example, Row, Usage
+    from etcd_coverage.judging.usage import Example, Row, Shape, Usage
 
 COVERED: Literal["covered"] = "covered"
 MISSING: Literal["missing"] = "missing"
 NEW: Literal["new"] = "new"
-
-Shape = tuple[str, str, tuple[str, ...]]
-"""gRPC method, call pattern and set args: how a call looks, whatever its key."""
 
 
 def shape_text(shape: Shape) -> str:
@@ -49,6 +46,11 @@ class ComparedRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def shape(self) -> Shape:
         """The row without its key pattern."""
         return self.grpc_method, self.call_pattern, self.args
+
+    @property
+    def calls(self) -> int:
+        """The calls in the reference if the row is in there, else the subject's."""
+        return self.reference_calls or self.subject_calls
 
 
 class Coverage(Struct, frozen=True, kw_only=True, omit_defaults=True):

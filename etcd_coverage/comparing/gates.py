@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from etcd_coverage.comparing import compare, origin_gates
-from etcd_coverage.comparing.compare import COVERED, MISSING, NEW, ComparedRow, Coverage, Shape
+from etcd_coverage.comparing.compare import COVERED, MISSING, NEW, ComparedRow, Coverage
 from etcd_coverage.comparing.origin_gates import NewCaller
-from etcd_coverage.judging.usage import Row
+from etcd_coverage.judging.usage import Row, Shape
 from etcd_coverage.reference import GRPC_METHODS, GRPC_PREFIX, short_name
 from etcd_coverage.text import counted, escape, percent
 
@@ -74,15 +74,11 @@ class Outcome(Struct, frozen=True, kw_only=True):
 _NOTHING = "nothing to judge here: check --reference, --gate-methods and --min-calls"
 
 
-def _calls(row: ComparedRow) -> int:
-    return row.reference_calls or row.subject_calls
-
-
 def hold(subject: str, comparison: Comparison, gates: Gates, gaps: Sequence[KnownGap] = ()) -> Outcome:
     """Hold the comparison of the subject of that name to the gates: return what fails, and what is excused."""
-    rows = [row for row in comparison.rows if not gates.methods or row.grpc_method in gates.methods]
-    seldom = [row for row in rows if _calls(row) < gates.min_calls]
-    judged = [row for row in rows if _calls(row) >= gates.min_calls]
+    rows = _of_methods(comparison, gates)
+    seldom = [row for row in rows if row.calls < gates.min_calls]
+    judged = [row for row in rows if row.calls >= gates.min_calls]
     demanded = [row for row in judged if row.status != NEW]
     missing = _heaviest_first(row for row in demanded if row.status == MISSING)
     excused: list[ComparedRow] = []
@@ -144,8 +140,8 @@ def hold_origins(
             outside = origin_gates.outside(subject, gates.methods)
     new: list[NewCaller] = []
     if gates.fail_on_new_caller and comparison is not None and reference is not None:
-        rows = [row for row in comparison.rows if not gates.methods or row.grpc_method in gates.methods]
-        judged = [row for row in rows if _calls(row) >= gates.min_calls and row.status == COVERED]
+        rows = _of_methods(comparison, gates)
+        judged = [row for row in rows if row.calls >= gates.min_calls and row.status == COVERED]
         new, problems = origin_gates.new_callers(judged, reference, subject, name, gates.min_calls)
         if not judged:
             problems = [f"{escape(name)} has {_NOTHING}"]
@@ -157,6 +153,10 @@ def hold_origins(
                 "have for it"
             )
     return Outcome(failures=failures, below=below, outside=outside, new_callers=new)
+
+
+def _of_methods(comparison: Comparison, gates: Gates) -> list[ComparedRow]:
+    return [row for row in comparison.rows if not gates.methods or row.grpc_method in gates.methods]
 
 
 def doubts(methods: Iterable[str], subject: Usage) -> list[str]:
@@ -209,25 +209,22 @@ def _below(coverage: Coverage, demanded: float, what: str) -> str:
     """Return how the coverage falls short; empty if it does not. No rounding: 99.999% is not 100%."""
     if not coverage.reference:
         return f"the reference has {_NOTHING}"
-    if coverage.percent_of_calls >= demanded:
-        return ""
-    return (
-        f"{_shown_below(coverage, demanded)} of the reference's calls are covered "
-        f"({coverage.covered} of {coverage.reference} {what}, "
-        f"{coverage.covered_calls} of {coverage.reference_calls} calls)"
-    )
+    numbers = f"{coverage.covered} of {coverage.reference} {what}, "
+    return _short_of(coverage, demanded, "the reference's calls are covered", numbers)
 
 
 def _below_contract(name: str, coverage: Coverage, demanded: float) -> str:
     """Return how the share of the calls through the contract falls short; empty if it does not."""
     if not coverage.reference_calls:
         return f"{escape(name)} has nothing to judge here: check --gate-methods"
+    return _short_of(coverage, demanded, "the calls are below a contract event")
+
+
+def _short_of(coverage: Coverage, demanded: float, what: str, numbers: str = "") -> str:
     if coverage.percent_of_calls >= demanded:
         return ""
-    return (
-        f"{_shown_below(coverage, demanded)} of the calls are below a contract event "
-        f"({coverage.covered_calls} of {coverage.reference_calls} calls)"
-    )
+    calls = f"{coverage.covered_calls} of {coverage.reference_calls} calls"
+    return f"{_shown_below(coverage, demanded)} of {what} ({numbers}{calls})"
 
 
 def _shown_below(coverage: Coverage, demanded: float) -> str:
@@ -242,7 +239,7 @@ def _shown_below(coverage: Coverage, demanded: float) -> str:
 
 
 def _count(rows: Sequence[ComparedRow]) -> str:
-    calls = sum(row.reference_calls or row.subject_calls for row in rows)
+    calls = sum(row.calls for row in rows)
     return f"{counted(len(rows), 'row')} ({counted(calls, 'call')})"
 
 

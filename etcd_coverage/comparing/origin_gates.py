@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from etcd_coverage.comparing.compare import COVERED, ComparedRow, Coverage, Shape, is_known
+from etcd_coverage.comparing.compare import COVERED, ComparedRow, Coverage, is_known
 from etcd_coverage.judging.origins import caller_name
+from etcd_coverage.judging.usage import Shape
 from etcd_coverage.text import counted, escape
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ _Key = tuple[Shape, str]
 
 
 def _key(row: Row | ComparedRow) -> _Key:
-    return (row.grpc_method, row.call_pattern, row.args), row.key_pattern
+    return row.shape, row.key_pattern
 
 
 def _callers(usage: Usage) -> dict[_Key, _Callers]:

@@ -31,6 +31,9 @@ Text = Annotated[
 ]
 """A text of which each character can be printed; checked when a usage is loaded."""
 
+Shape = tuple[str, str, tuple[str, ...]]
+"""gRPC method, call pattern and set args: how a call looks, whatever its key."""
+
 TRACE_LIMITS = (100, 1_000, 1_500, 10_000, 100_000)
 """Numbers of traces at which a download was probably cut: Jaeger's default (100), its UI's largest, and round ones."""
 
@@ -201,6 +204,11 @@ class Row(Struct, frozen=True, kw_only=True, omit_defaults=True):
     other_origins: OtherOrigins | None = None
     tests: list[TestCalls] = []
     other_tests: OtherTests | None = None
+
+    @property
+    def shape(self) -> Shape:
+        """The row without its key pattern."""
+        return self.grpc_method, self.call_pattern, self.args
 
 
 class Lease(Struct, frozen=True, kw_only=True):

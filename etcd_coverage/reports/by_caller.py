@@ -19,8 +19,7 @@ from etcd_coverage.reports.figures import Share
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from etcd_coverage.comparing.compare import Shape
-    from etcd_coverage.judging.usage import Origin, OtherOrigins, Row, Usage
+    from etcd_coverage.judging.usage import Origin, OtherOrigins, Row, Shape, Usage
 
 MOST_ORIGINS = 10
 """How many origins of a row are named; the rest are added up."""

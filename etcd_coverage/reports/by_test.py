@@ -159,7 +159,7 @@ def _rows_table(rows: Sequence[Row], header: str, cell: Callable[[Row], str], of
     lines = [
         [
             cell(row),
-            key_text(f"{short_name(row.grpc_method)} {shape_text((row.grpc_method, row.call_pattern, row.args))}"),
+            key_text(f"{short_name(row.grpc_method)} {shape_text(row.shape)}"),
             key_text(row.key_pattern),
             str(row.calls),
         ]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from etcd_coverage.comparing.compare import shape_text
 from etcd_coverage.judging.origins import caller_name
 from etcd_coverage.judging.usage import Origin, OtherOrigins, Row
 from etcd_coverage.reference import short_name
@@ -173,5 +174,4 @@ def outside_text(table: OutsideTable, width: int | None = None) -> str:
 
 def outside_call(line: OutsideLine) -> str:
     """Return what the row calls: "KV/Range List(rangeEnd)"."""
-    row = line.row
-    return f"{short_name(row.grpc_method)} {row.call_pattern or 'unknown'}({','.join(row.args)})"
+    return f"{short_name(line.row.grpc_method)} {shape_text(line.row.shape)}"

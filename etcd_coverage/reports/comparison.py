@@ -15,7 +15,6 @@ from etcd_coverage.reports.figures import MOST_SHOWN, Share, key_text, trace_of
 from etcd_coverage.reports.finding_details import origins_text
 from etcd_coverage.reports.layout import TextTable, fitted
 from etcd_coverage.reports.terminal import call_text, key_pattern_text, place
-from etcd_coverage.reports.view import calls_of
 from etcd_coverage.text import counted
 
 if TYPE_CHECKING:
@@ -102,13 +101,13 @@ def _listed(title: str, rows: Sequence[ComparedRow], usage: Usage, jaeger_url: s
     lines = [title] if rows else []
     total = sum(row.calls for row in usage.rows)
     for row in rows[:MOST_SHOWN]:
-        share = Share(calls_of(row), total)
+        share = Share(row.calls, total)
         trace = trace_of(compare.example_of(row, usage), jaeger_url)
         shown_at = f", for example {place(trace)}" if trace else ", no example saved"
         lines.append(f"    {_row_text(row)}")
         lines.append(f"        {counted(share.calls, 'call')}, {share.percent} of all{shown_at}")
     if rest := rows[MOST_SHOWN:]:
-        calls = sum(map(calls_of, rest))
+        calls = sum(row.calls for row in rest)
         lines.append(f"    ... and {counted(len(rest), 'more row')} ({counted(calls, 'call')})")
     return lines
 
@@ -139,9 +138,8 @@ def _outside(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _row_text(row: Row | ComparedRow) -> str:
-    shape = shape_text((row.grpc_method, row.call_pattern, row.args))
     pattern = f" {key_pattern_text(row.key_pattern, known=row.known_key)}" if row.key_pattern else ""
-    return f"{key_text(short_name(row.grpc_method))} {key_text(shape)}{pattern}"
+    return f"{key_text(short_name(row.grpc_method))} {key_text(shape_text(row.shape))}{pattern}"
 
 
 def _table(table: ComparedTable, width: int | None) -> str:
@@ -163,7 +161,7 @@ def _table(table: ComparedTable, width: int | None) -> str:
         ]
         for line in table.lines
     ]
-    narrow = [[call_text(*line.row.shape, cells[1])] for line, cells in zip(table.lines, wide, strict=True)]
+    narrow = [[call_text(line.row.shape, cells[1])] for line, cells in zip(table.lines, wide, strict=True)]
     if left_out := table.left_out:
         more = f"... and {counted(left_out.number, 'more unknown key')}"
         wide.append(["", more, ""])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from etcd_coverage.comparing import compare
-from etcd_coverage.comparing.compare import COVERED, NEW, ComparedRow, Shape
+from etcd_coverage.comparing.compare import COVERED, NEW, ComparedRow
 from etcd_coverage.reports.figures import Share
 from etcd_coverage.reports.view import by_method, split_rows
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from etcd_coverage.comparing.compare import Comparison, Coverage
+    from etcd_coverage.judging.usage import Shape
 
 
 class ComparedLine(Struct, frozen=True):

@@ -62,11 +62,6 @@ def message_text(text: str) -> str:
     return shorten_middle(printable(text), MESSAGE_WIDTH)
 
 
-def error_text(text: str) -> str:
-    """Return a dump's error, printable and not too long."""
-    return shorten_middle(printable(text), ERROR_WIDTH)
-
-
 def trace_of(example: Example | None, jaeger_url: str = "") -> Trace | None:
     """Return the example as it is shown; None if there is none."""
     if example is None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from etcd_coverage.comparing.compare import Shape
+from etcd_coverage.judging.usage import Shape
 from etcd_coverage.reference import GRPC_METHODS
 
 if TYPE_CHECKING:
@@ -49,13 +49,13 @@ def heat_map(usage: Usage) -> HeatMap:
 
 def coverage_map(comparison: Comparison) -> HeatMap:
     """Return the reference's calls by key pattern and call shape, the subject's where the reference has none."""
-    return _heat_map((row, row.reference_calls or row.subject_calls, row.status) for row in comparison.rows)
+    return _heat_map((row, row.calls, row.status) for row in comparison.rows)
 
 
 def place_of(row: Row | ComparedRow) -> tuple[str, Shape]:
     """Return the key pattern and the call shape under which a map has the row's calls; unknown keys share one."""
     key = (row.key_pattern or NO_KEY) if row.known_key else UNKNOWN_KEYS
-    return key, (row.grpc_method, row.call_pattern, row.args)
+    return key, row.shape
 
 
 def cell(calls: int, status: str = "") -> Cell:

@@ -263,11 +263,10 @@ def _method_lines(table: MethodTable) -> Iterator[list[str]]:
 
 
 def _shape_cells(row: Row | ComparedRow) -> list[str]:
-    shape = (row.grpc_method, row.call_pattern, row.args)
     key = as_code(row.key_pattern, KEY_WIDTH)
     return [
         as_code(short_name(row.grpc_method)),
-        as_code(shape_text(shape)),
+        as_code(shape_text(row.shape)),
         key if row.known_key else f"{key} unknown key",
     ]
 

@@ -15,7 +15,7 @@ from etcd_coverage.text import counted
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from etcd_coverage.judging.usage import Finding, Usage
+    from etcd_coverage.judging.usage import Finding, Shape, Usage
     from etcd_coverage.reports.figures import Trace
     from etcd_coverage.reports.view import CallsTable, LeasesTable, MethodTable
 
@@ -67,10 +67,7 @@ def method_text(table: MethodTable, width: int | None = None) -> str:
         ]
         for line in table.lines
     ]
-    narrow = [
-        [call_text(line.row.grpc_method, line.row.call_pattern, line.row.args, cells[1])]
-        for line, cells in zip(table.lines, wide, strict=True)
-    ]
+    narrow = [[call_text(line.row.shape, cells[1])] for line, cells in zip(table.lines, wide, strict=True)]
     if table.left_out:
         more = f"... and {counted(table.left_out.number, 'more unknown key')}"
         wide.append(["", more, *("" for _ in table.args)])
@@ -130,10 +127,10 @@ def key_pattern_text(key_pattern: str, *, known: bool) -> str:
     return text if known or "{" not in text else f"{text} (unknown key)"
 
 
-def call_text(grpc_method: str, call_pattern: str, args: tuple[str, ...], key_pattern: str) -> str:
+def call_text(shape: Shape, key_pattern: str) -> str:
     """Return call pattern and args, and the key pattern in a line of its own, if there is one."""
-    shape = key_text(shape_text((grpc_method, call_pattern, args)))
-    return f"{shape}\n{key_pattern}" if key_pattern else shape
+    text = key_text(shape_text(shape))
+    return f"{text}\n{key_pattern}" if key_pattern else text
 
 
 def failure_text(findings: Sequence[Finding], jaeger_url: str = "", dump: str = "") -> str:

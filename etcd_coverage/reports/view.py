@@ -209,12 +209,7 @@ def by_method(rows: Sequence[_Row]) -> Iterator[tuple[str, list[_Row]]]:
 
 def split_rows(rows: Sequence[_Row]) -> tuple[list[_Row], list[_Row]]:
     """Split the rows into those to show and those of unknown keys that are too many."""
-    return heaviest(rows, lambda row: not row.known_key, calls_of)
-
-
-def calls_of(row: Row | ComparedRow) -> int:
-    """Return the row's calls: those in the reference if it was compared and is in there, else the subject's."""
-    return row.calls if isinstance(row, Row) else row.reference_calls or row.subject_calls
+    return heaviest(rows, lambda row: not row.known_key, lambda row: row.calls)
 
 
 def quality_line(quality: Quality) -> str:

@@ -77,10 +77,7 @@ def matching(spans: SpansMap, wanted: Wanted) -> Iterator[Shown]:
             if row is None:
                 if not wanted.call_pattern and not wanted.key_pattern:
                     yield Shown(call.span, escape(short_name(name)), escape(contract), "", caller)
-            elif wanted.call_pattern in ("", row.call_pattern or UNKNOWN) and wanted.key_pattern in (
-                "",
-                row.key_pattern,
-            ):
+            elif _is_wanted(row, wanted):
                 error = ", ".join(row.grpc_errors)
                 yield Shown(call.span, row_text(row), escape(contract), error, caller)
 

@@ -3,7 +3,7 @@
 This room promises: each dump is judged by tests that fail once, with everything that nobody expected, and no run that
 asked for a verdict ends green without one.
 
-- `options`: the options; `written`: the files that they want written
+- `options`: the options; `demands`: what those given ask for; `written`: the files that they want written
 - `entry_point`: what an installed package changes in other projects: nothing, unless asked
 - `command`: the command etcd-coverage; `paths`: the plugin of its runs
 - `inputs`: paths -> what there is to judge

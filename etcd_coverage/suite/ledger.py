@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from etcd_coverage.text import some
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -79,13 +81,13 @@ class Ledger:
         if not self.judged():
             return f"NOTHING WAS JUDGED, though asked for by {options}: no test that judges a dump ran; {_SELECTION}"
         if run.gates.min_contract is not None and (left := self._not_held(run)):
-            return f"NOT HELD TO THE GATES: {_some(left)}, though asked for by {options}: {_NOT_RUN}"
+            return f"NOT HELD TO THE GATES: {some(left)}, though asked for by {options}: {_NOT_RUN}"
         if run.reference is None:
             return self._not_judged(options, run)
         if not run.subjects():
             return f"NOTHING WAS COMPARED: no dump in {run.place} but the reference {run.reference.name} itself"
         if left := [name for name in run.subjects() if name not in self.compared | self.failed]:
-            return f"NOT COMPARED: {_some(left)}, though asked for by {options}: {_NOT_RUN}"
+            return f"NOT COMPARED: {some(left)}, though asked for by {options}: {_NOT_RUN}"
         return ""
 
     def _not_held(self, run: Run) -> list[str]:
@@ -93,17 +95,11 @@ class Ledger:
 
     def _not_judged(self, options: str, run: Run) -> str:
         if left := [name for name in run.sources if name not in self.judged()]:
-            return f"NOT JUDGED: {_some(left)}, asked for by {options}: to leave out dumps, name the others"
+            return f"NOT JUDGED: {some(left)}, asked for by {options}: to leave out dumps, name the others"
         if left := [name for name in run.sources if self.unreported(name, run)]:
-            return f"FINDINGS NOT REPORTED: {_some(left)}: the tests that report them did not run; {_SELECTION}"
+            return f"FINDINGS NOT REPORTED: {some(left)}: the tests that report them did not run; {_SELECTION}"
         return ""
 
 
 _SELECTION = "look at the paths, -k, -m, --deselect and --lf"
 _NOT_RUN = f"test_coverage did not run; {_SELECTION}"
-_MOST = 3
-
-
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _MOST} more" if len(names) > _MOST else ""
-    return ", ".join(names[:_MOST]) + more

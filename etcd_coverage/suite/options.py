@@ -1,20 +1,15 @@
-"""The suite's options: what they are, what they ask for, the files that they want written."""
+"""The suite's options: their names, what they take, and what their help says."""
 
 from __future__ import annotations
 
 import argparse
 import re
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import pytest
-
-    from etcd_coverage.judging.data_quality import Limits
-    from etcd_coverage.judging.usage import Usage
-    from etcd_coverage.suite.run import Run
 
 GROUP = "etcd coverage"
 GATES = "etcd coverage: compare with a reference"
@@ -173,114 +168,36 @@ def _parsed_by(name: str) -> Callable[[str], Any]:
     return parsed
 
 
-def checked_run(given: argparse.Namespace, project: Path, *, known_reference: Usage | None = None) -> Run:
-    """Return what the options ask for; raise `DumpError`, a whole line, if one of them cannot be met.
+class Option(NamedTuple):
+    """An option of the suite: its group in pytest's help, its name (``--testdata``), what it takes, what it does."""
 
-    ``project`` is where testdata/ and known_gaps.toml are looked for. ``known_reference`` is the reference's usage if
-    another process computed it.
-    """
-    from etcd_coverage.comparing import gates, known_gaps, saved
-    from etcd_coverage.dumps.error import DumpError
-    from etcd_coverage.suite.run import Run
-    from etcd_coverage.text import escape
+    group: str
+    name: str
+    metavar: str
+    help: str
 
-    default = project / "testdata"
-    try:
-        run = Run(given.testdata or ([str(default)] if default.is_dir() else []), given.kubernetes_version)
-    except DumpError as error:
-        raise DumpError(f"--testdata: {error}") from None
-    run.place = run.place or escape(str(default))
-    if given.require_dumps and not run.sources:
-        raise DumpError(f"--require-dumps: no dump in {run.place}: put one there, or name a folder with --testdata")
-    if given.kubernetes_version and not re.fullmatch(r"\d+\.\d+", given.kubernetes_version, re.ASCII):
-        raise DumpError(f"--kubernetes-version: {given.kubernetes_version!r} is not a release such as 1.37")
-    if given.jaeger_url and not re.match(r"https?://[^/]", given.jaeger_url):
-        raise DumpError(f"--jaeger-url: {given.jaeger_url!r} is not a URL such as http://localhost:16686")
-    if given.origins and not given.usage_json:
-        raise DumpError("--origins says how much --usage-json saves: name a file with --usage-json")
-    if given.usage_json:
-        try:
-            saved.check_target(Path(given.usage_json))
-        except DumpError as error:
-            raise DumpError(f"--usage-json: {escape(given.usage_json)} {error}") from None
-    for option, target in (("--usage-markdown", given.usage_markdown), ("--usage-html", given.usage_html)):
-        if target and (Path(target).is_dir() or not Path(target).absolute().parent.is_dir()):
-            raise DumpError(f"{option}: {escape(target)} cannot be written: name a file in a folder that exists")
-    run.limits = limits_of(given)
-    run.by_test = given.by_test
-    demanded = gates.Gates(
-        min_coverage=given.min_coverage,
-        min_shape_coverage=given.min_shape_coverage,
-        fail_on_new=given.fail_on_new,
-        fail_on_missing=given.fail_on_missing,
-        fail_on_new_caller=given.fail_on_new_caller,
-        min_contract=given.min_contract,
-        min_calls=given.min_calls or 1,
-        methods=given.gate_methods or (),
-    )
-    if given.reference is not None:
-        path = Path(given.known_gaps) if given.known_gaps else project / known_gaps.KNOWN_GAPS
-        run.compare_with(
-            given.reference,
-            demanded,
-            path if given.known_gaps or path.exists() else None,
-            known=known_reference,
-            # A dump may be large.
-            read=not (given.collectonly or given.help),
-        )
-    elif demanded.need_a_reference or given.known_gaps:
-        raise DumpError("gates but --min-contract need a --reference: a dump or a saved usage to compare with")
-    else:
-        run.gates = demanded
-    return run
+    def value(self, given: argparse.Namespace) -> Any:
+        """Return what was given for it."""
+        return getattr(given, self.name.removeprefix("--").replace("-", "_"))
 
 
-def limits_of(given: argparse.Namespace) -> Limits:
-    """Return what of a dump may be lost, by the options or else by default."""
-    from msgspec.structs import replace
-
-    from etcd_coverage.judging.data_quality import Limits
-
-    given_limits = {
-        "max_lost_calls": given.max_lost_calls,
-        "max_orphan_calls": given.max_orphan_calls,
-        "max_left_out": given.max_left_out,
-    }
-    limits = Limits(allow_clipped=given.allow_clipped, allow_dropped=given.allow_dropped)
-    return replace(limits, **{name: limit for name, limit in given_limits.items() if limit is not None})
+def all_options() -> list[Option]:
+    """Return the suite's options, in the order of the help."""
+    recorder = _Recorder()
+    add_options(cast("pytest.Parser", recorder))
+    return recorder.options
 
 
-_OPTIONS = (
-    "testdata", "require-dumps", "usage-html", "usage-markdown", "usage-summary",
-)  # fmt: skip
-_SHOWN = (
-    "kubernetes-version", "max-lost-calls", "max-orphan-calls", "max-left-out", "allow-clipped", "allow-dropped",
-    "jaeger-url", "usage-json", "origins", "by-test", "reference", "min-coverage", "min-shape-coverage",
-    "fail-on-new", "fail-on-missing", "fail-on-new-caller", "min-contract", "min-calls", "gate-methods", "known-gaps",
-)  # fmt: skip
+class _Recorder:
+    """Takes options as pytest's parser and its groups do."""
 
+    def __init__(self) -> None:
+        self.options: list[Option] = []
+        self._group = ""
 
-def asked(given: argparse.Namespace) -> list[str]:
-    """Return the names of the options that were given: each asks for the suite's verdict."""
-    values = {name: getattr(given, name.replace("-", "_")) for name in (*_OPTIONS, *_SHOWN)}
-    # A limit of 0 % is given too.
-    return [f"--{name}" for name, value in values.items() if value is not False and value not in (None, "")]
+    def getgroup(self, name: str) -> _Recorder:
+        self._group = name
+        return self
 
-
-def in_force(given: argparse.Namespace) -> str:
-    """Return the options that were given, as they could be written; empty without any."""
-    from etcd_coverage.reference import short_name
-    from etcd_coverage.text import escape
-
-    shown = []
-    for name in _SHOWN:
-        value = getattr(given, name.replace("-", "_"))
-        if value is True:
-            shown.append(f"--{name}")
-        elif isinstance(value, tuple) and value:
-            shown.append(f"--{name}={','.join(map(short_name, value))}")
-        elif isinstance(value, float):
-            shown.append(f"--{name}={value:g}")
-        elif value:
-            shown.append(f"--{name}={value}")
-    return escape(" ".join(shown))
+    def addoption(self, name: str, *, help: str, metavar: str = "", **_: object) -> None:  # noqa: A002
+        self.options.append(Option(self._group, name, metavar, help.replace("%%", "%")))

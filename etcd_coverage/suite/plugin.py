@@ -9,7 +9,7 @@ import pytest
 
 from etcd_coverage.dumps.error import DumpError
 from etcd_coverage.judging import usage
-from etcd_coverage.suite import options, summary, workers, written
+from etcd_coverage.suite import demands, options, summary, workers, written
 from etcd_coverage.suite.entry_point import CLONE
 from etcd_coverage.suite.ledger import LEDGER, Ledger
 from etcd_coverage.suite.run import RUN
@@ -35,7 +35,7 @@ def pytest_configure(config: pytest.Config) -> None:
     known = getattr(config, "workerinput", {}).get(workers.KEY)
     is_clone = config.pluginmanager.hasplugin(str(CLONE / "conftest.py"))
     try:
-        config.stash[RUN] = options.checked_run(
+        config.stash[RUN] = demands.checked_run(
             config.option,
             CLONE if is_clone else config.invocation_params.dir,
             known_reference=usage.decode(known) if known else None,
@@ -48,7 +48,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
-    given = options.in_force(config.option)
+    given = demands.in_force(config.option)
     return [*config.stash[RUN].header(), *([f"  options: {given}"] if given else [])]
 
 
@@ -125,7 +125,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def _lacking(config: pytest.Config) -> str:
-    return config.stash[LEDGER].lacking(options.asked(config.option), config.stash[RUN])
+    return config.stash[LEDGER].lacking(demands.asked(config.option), config.stash[RUN])
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

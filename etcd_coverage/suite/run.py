@@ -16,7 +16,7 @@ from etcd_coverage.judging.origin_counts import MOST_SAVED
 from etcd_coverage.releases import release_of
 from etcd_coverage.reports import comparison as comparison_text
 from etcd_coverage.suite import inputs
-from etcd_coverage.text import escape
+from etcd_coverage.text import counted, escape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,6 +58,7 @@ class Run:
         self.limits = Limits()
         self.by_test = False
         self._reference_usage: Usage | None = None
+        self._comparisons: dict[str, Comparison] = {}
         self._gaps: list[KnownGap] = []
         self._kubernetes_version = kubernetes_version
 
@@ -65,8 +66,7 @@ class Run:
         """Return the lines that tell what will be judged."""
         if not self.sources:
             return [f'etcd coverage: NO DUMPS in {self.place}: NOTHING WILL BE JUDGED (README.md, "Collect a dump")']
-        number = "1 dump" if len(self.sources) == 1 else f"{len(self.sources)} dumps"
-        lines = [f"etcd coverage: {number} in {self.place}"]
+        lines = [f"etcd coverage: {counted(len(self.sources), 'dump')} in {self.place}"]
         for name, source in self.sources.items():
             size = f"{source.path.stat().st_size / 1e6:.1f} MB" if source.path.is_file() else "not a file"
             release = self.release(name)
@@ -138,11 +138,17 @@ class Run:
         judged = [name for name in self.subjects() if name in self.usages and self.usages[name].error is None]
         if not judged or self.reference_usage().error is not None:
             return {}
-        return {name: compare.compare(self.reference_usage(), self.usages[name]) for name in sorted(judged)}
+        return {name: self._compared(name) for name in sorted(judged)}
 
     def comparison(self, name: str) -> Comparison | None:
         """Return how a judged dump compares with the reference; None if it is not to be compared."""
-        return compare.compare(self.reference_usage(), self.usages[name]) if name in self.subjects() else None
+        return self._compared(name) if name in self.subjects() else None
+
+    def _compared(self, name: str) -> Comparison:
+        """Return the comparison, made once: tests, tables, reports and the saved usages all ask for it."""
+        if name not in self._comparisons:
+            self._comparisons[name] = compare.compare(self.reference_usage(), self.usages[name])
+        return self._comparisons[name]
 
     def outcome(self, name: str, comparison: Comparison | None) -> Outcome:
         """Return what the gates find in a judged dump, and in its comparison if there is one."""

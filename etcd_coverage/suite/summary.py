@@ -10,7 +10,7 @@ from etcd_coverage.reports import by_test, terminal
 from etcd_coverage.reports import comparison as comparison_text
 from etcd_coverage.reports.layout import terminal_width
 from etcd_coverage.reports.view import quality_line
-from etcd_coverage.text import escape, shorten_middle
+from etcd_coverage.text import counted, escape, shorten_middle, some
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -85,7 +85,7 @@ def _what_failed(run: Run, ledger: Ledger, name: str) -> str:
     parts = []
     if counts:
         where = _methods(usage.findings) if usage is not None else ""
-        parts.append(f"{_number(sum(counts), 'finding')} in {_number(len(counts), 'test')}{where}")
+        parts.append(f"{counted(sum(counts), 'finding')} in {counted(len(counts), 'test')}{where}")
     if usage is not None and name in ledger.gated:
         failures = run.outcome(name, run.comparison(name)).failures
         parts += list(dict.fromkeys(failure.partition(":")[0] for failure in failures))
@@ -98,13 +98,4 @@ def _methods(findings: Sequence[Finding]) -> str:
     for finding in findings:
         if finding.grpc_method:
             calls[shorten_middle(short_name(finding.grpc_method), 40)] += finding.count
-    names = [name for name, _ in calls.most_common()]
-    more = f" and {len(names) - _MOST} more" if len(names) > _MOST else ""
-    return f": {', '.join(names[:_MOST])}{more}" if names else ""
-
-
-_MOST = 3
-
-
-def _number(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
+    return f": {some([name for name, _ in calls.most_common()])}" if calls else ""

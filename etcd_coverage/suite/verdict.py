@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from etcd_coverage.comparing import saved
 from etcd_coverage.reports import terminal
 from etcd_coverage.suite.ledger import COMPARED, DUMP, FINDINGS, GATED
 from etcd_coverage.suite.run import RUN
@@ -44,8 +43,8 @@ class Verdict:
         """Fail once with all of the findings, if there are any."""
         self._record(FINDINGS, len(findings))
         if findings:
-            path = self._run.sources[self._name].path
-            dump = "" if saved.is_saved(path) else str(path)
+            source = self._run.sources[self._name]
+            dump = "" if source.is_saved else str(source.path)
             pytest.fail(terminal.failure_text(findings, self._config.getoption("jaeger_url"), dump), pytrace=False)
 
     def expect_gates_met(self, reference: Usage | None) -> None:
