@@ -81,6 +81,7 @@ class World:
             (self.etcd / "bin" / tool).symlink_to(double)
         (self.project / "patches" / "kubernetes" / "series.sh").symlink_to(double)
         (self.project / "tools" / "kubernetes").mkdir(parents=True)
+        shutil.copy(PROJECT / "tools" / "collect.sh", self.project / "tools")
         for minor in ("1.34", "1.35", "1.36", "1.37"):
             (self.project / "tools" / "kubernetes" / minor).mkdir()
         for program in ("build.sh", "workload.sh"):

