@@ -107,7 +107,7 @@ fuzz: $(VENV)  ## break dumps and saved usages at random for ten minutes, or ARG
 
 usages: $(VENV)  ## save the usages of the demo dumps again
 	@for dump in testdata/kubernetes-1.[0-9][0-9].json.gz; do name=$$(basename "$$dump"); \
-	$(BIN)/etcd-coverage -q "$$dump" --usage-json="usage/$${name%.gz}" || exit 1; \
+	$(BIN)/etcd-coverage -q "$$dump" --origins=all --usage-json="usage/$${name%.gz}" || exit 1; \
 	done
 
 wheels: $(VENV)  ## try the wheel on every Python that is here, each in an empty environment
