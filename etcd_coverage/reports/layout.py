@@ -15,18 +15,19 @@ LEAST_TEXT = 16
 class TextTable(Struct, frozen=True, kw_only=True):
     """A table as texts: ``align`` has "left" or "right" for each column, the footer is under a line.
 
-    Cells may have several lines.
+    ``rest`` are lines under the rows that add up what is left out. Cells may have several lines.
     """
 
     headers: list[str]
     rows: list[list[str]]
     footer: list[str]
     align: list[str]
+    rest: list[list[str]] = []
 
     def text(self) -> str:
         """Return the table, as wide as its texts are."""
         return tabulate(
-            [*self.rows, SEPARATING_LINE, self.footer],
+            [*self.rows, *self.rest, SEPARATING_LINE, self.footer],
             headers=self.headers,
             tablefmt="simple",
             disable_numparse=True,
