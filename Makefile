@@ -73,26 +73,31 @@ local-coverage: $(VENV)  ## collect a dump from a control plane on loopback, wit
 	$(COLLECT) ./collect_local_traces.sh --kubernetes $(KUBERNETES) $(ARGS)
 	@dump=$${OUTPUT:-testdata/kubernetes-$(KUBERNETES)-local.json.gz} && $(JUDGE) --kubernetes-version $(KUBERNETES)
 
-$(TOOLS)/kind: tools/kind/go.mod tools/kind/go.sum
-	cd tools/kind && go build -o $(CURDIR)/$@ sigs.k8s.io/kind
+# A collector and a make, or two of either, may build at once.
+ONCE = tools/once.sh $@ $^ --
 
-$(TOOLS)/kwok: tools/kwok/go.mod tools/kwok/go.sum
-	cd tools/kwok && CGO_ENABLED=0 go build -o $(CURDIR)/$@ sigs.k8s.io/kwok/cmd/kwok
-	cd "$$(cd tools/kwok && go list -m -f '{{.Dir}}' sigs.k8s.io/kwok)/kustomize/stage" && \
-	sed -s '1i ---' node/fast/node-*.yaml node/heartbeat-with-lease/node-*.yaml pod/fast/pod-*.yaml >$(CURDIR)/$@-stages.yaml
+$(TOOLS)/kind: tools/kind/go.mod tools/kind/go.sum
+	$(ONCE) go build -C tools/kind -o "$(CURDIR)/$@.part" sigs.k8s.io/kind
+
+$(TOOLS)/kwok: tools/kwok/go.mod tools/kwok/go.sum | $(TOOLS)/kwok-stages.yaml
+	$(ONCE) env CGO_ENABLED=0 go build -C tools/kwok -o "$(CURDIR)/$@.part" sigs.k8s.io/kwok/cmd/kwok
+
+$(TOOLS)/kwok-stages.yaml: tools/kwok/go.mod tools/kwok/go.sum
+	$(ONCE) sh -c 'cd "$$(cd tools/kwok && go list -m -f "{{.Dir}}" sigs.k8s.io/kwok)/kustomize/stage" && \
+	sed -s "1i ---" node/fast/node-*.yaml node/heartbeat-with-lease/node-*.yaml pod/fast/pod-*.yaml >"$(CURDIR)/$@.part"'
 
 tools: $(TOOLS)/etcd $(TOOLS)/jaeger $(TOOLS)/kind $(TOOLS)/kwok $(TOOLS)/go_original.test  ## build the programs that the integration tests drive (Jaeger takes minutes)
 
 # Not `go install package@version`: it refuses modules with replace directives, which both have.
 $(TOOLS)/etcd: tools/etcd/go.mod tools/etcd/go.sum
-	cd tools/etcd && go build -o $(CURDIR)/$@ go.etcd.io/etcd/server/v3
+	$(ONCE) go build -C tools/etcd -o "$(CURDIR)/$@.part" go.etcd.io/etcd/server/v3
 
 $(TOOLS)/jaeger: tools/jaeger/go.mod tools/jaeger/go.sum
-	cd tools/jaeger && go build -o $(CURDIR)/$@ github.com/jaegertracing/jaeger/cmd/jaeger
+	$(ONCE) go build -C tools/jaeger -o "$(CURDIR)/$@.part" github.com/jaegertracing/jaeger/cmd/jaeger
 
 # The Go original: a test binary, so `go test -c`; none of its files is committed.
 $(TOOLS)/go_original.test: tools/go_original/go.mod tools/go_original/go.sum
-	cd tools/go_original && go test -c -o $(CURDIR)/$@ go.etcd.io/etcd/tests/v3/robustness/coverage
+	$(ONCE) go test -C tools/go_original -c -o "$(CURDIR)/$@.part" go.etcd.io/etcd/tests/v3/robustness/coverage
 
 parity: $(VENV) $(TOOLS)/go_original.test  ## compare with etcd's Go tests, figure by figure, on real and mutated dumps
 	$(BIN)/pytest meta_tests/test_go_original.py
@@ -102,7 +107,7 @@ fuzz: $(VENV)  ## break dumps and saved usages at random for ten minutes, or ARG
 
 usages: $(VENV)  ## save the usages of the demo dumps again
 	@for dump in testdata/kubernetes-1.[0-9][0-9].json.gz; do name=$$(basename "$$dump"); \
-	$(BIN)/etcd-coverage -q "$$dump" --usage-json="usage/$${name%.gz}" || exit 1; \
+	$(BIN)/etcd-coverage -q "$$dump" --origins=all --usage-json="usage/$${name%.gz}" || exit 1; \
 	done
 
 wheels: $(VENV)  ## try the wheel on every Python that is here, each in an empty environment
@@ -119,6 +124,5 @@ clean:  ## remove what the other targets made
 
 $(VENV): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and f"Python 3.11 or newer is needed, {sys.executable} is {sys.version.split()[0]}: make PYTHON=/path/to/python3.11 ...")'
-	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
-	@touch $@
+	$(ONCE) sh -c '$(PYTHON) -m venv .venv && \
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]" && touch $@.part'

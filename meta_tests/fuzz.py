@@ -12,11 +12,12 @@ import re
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 from etcd_coverage import sample
 from etcd_coverage.comparing import known_gaps, saved
 from etcd_coverage.comparing.known_gaps import GapsError
-from etcd_coverage.dumps import jaeger_v3
+from etcd_coverage.dumps import jaeger_v3, pieces
 from etcd_coverage.dumps.error import DumpError
 from etcd_coverage.dumps.files import content
 from etcd_coverage.judging import usage
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 LONGEST_LINE = 2_000
+SMALL_PIECE = 1_000
+"""Bytes: a few spans of these dumps, which are read as one piece else."""
 
 ODD_BYTES = (
     b"\x00", b"\xff", b"\xed\xa0\x80", b"\xc3", b"\xef\xbb\xbf", b'"', b"\\", b"{", b"}", b"[", b"]", b",", b":", b"\n",
@@ -187,15 +190,24 @@ def check_dump(path: Path) -> str | None:
     assert usage.decode(usage.encode(found)) == found
     if found.error is not None:
         check_line(found.error)
-    try:
-        jaeger_v3.check(content(path))
-    except DumpError as error:
-        check_line(str(error))
+    line = checked(path)
+    with mock.patch.object(pieces, "PIECE", SMALL_PIECE):
+        assert checked(path) == line
     try:
         sample.sample(path, path.with_suffix(".sample"))
     except DumpError as error:
         check_line(str(error))
     return found.error and found.error.removeprefix(f"{path}: ")
+
+
+def checked(path: Path) -> str | None:
+    """Return the line by which the check of a new dump refuses the file; None if it does not."""
+    try:
+        jaeger_v3.check(content(path))
+    except DumpError as error:
+        check_line(str(error))
+        return str(error)
+    return None
 
 
 def check_saved(path: Path) -> None:

@@ -8,10 +8,18 @@ from etcd_coverage.judging import usage as values
 from etcd_coverage.judging.origin_counts import with_heaviest_origins
 from etcd_coverage.judging.usage import Row, Usage
 from etcd_coverage.reports import by_test
+from etcd_coverage.reports.html import html
 from etcd_coverage.reports.markdown import markdown
 from etcd_coverage.reports.view import Report
 from meta_tests.builder import RANGE
+from meta_tests.report_parsers import parsed, table_of
 
+TITLES = (
+    "Rows that only one e2e test reaches",
+    "Rows that no conformance test reaches",
+    "E2e tests that reach most rows",
+    "A small set of e2e tests that reaches all rows of any (greedy: there may be a smaller one)",
+)
 CONFORMANT = "[sig-apps] works [Conformance]"
 
 
@@ -58,11 +66,11 @@ def test_tables() -> None:
             ["2 of 5 rows", "50"],
         ],
         "rows that no conformance test reaches": [
-            ["other e2e tests", "call", "pattern", "calls of all"],
-            ["3", "KV/Range Get(limit)", "/six", "60"],
+            ["call", "pattern", "other e2e tests", "calls of all"],
+            ["KV/Range Get(limit)", "/six", "3", "60"],
             ["KV/Range Get(limit)", "/four", "40"],
-            ["1", "KV/Range Get(limit)", "/three", "30"],
-            ["1", "KV/Range Get(limit)", "/two", "20"],
+            ["KV/Range Get(limit)", "/three", "1", "30"],
+            ["KV/Range Get(limit)", "/two", "1", "20"],
             ["4 of 6 rows", "150"],
         ],
         "e2e tests that reach most rows": [
@@ -130,6 +138,58 @@ def test_markdown_has_the_tables_where_they_are_asked_for() -> None:
     assert "By e2e test" not in markdown(Report(usages={"a": USAGE}))
 
 
+def test_page_has_the_tables_where_they_are_asked_for() -> None:
+    page = parsed(html(Report(usages={"a": USAGE}, by_test=True)))
+    assert {title: table_of(page, title) for title in TITLES} == {
+        TITLES[0]: [
+            ["e2e test", "call", "pattern", "calls of all"],
+            ["b", "KV/Range Get(limit)", "/three", "30"],
+            ["a", "KV/Range Get(limit)", "/two", "20"],
+            ["2 of 5 rows", "", "", "50"],
+        ],
+        TITLES[1]: [
+            ["call", "pattern", "other e2e tests", "calls of all"],
+            ["KV/Range Get(limit)", "/six", "3", "60"],
+            ["KV/Range Get(limit)", "/four", "", "40"],
+            ["KV/Range Get(limit)", "/three", "1", "30"],
+            ["KV/Range Get(limit)", "/two", "1", "20"],
+            ["4 of 6 rows", "", "", "150"],
+        ],
+        TITLES[2]: [
+            ["e2e test", "rows", "calls"],
+            ["b", "3", "9"],
+            ["a", "3", "8"],
+            [CONFORMANT, "2", "6"],
+            ["d", "1", "1"],
+            ["4 tests, 5 of 6 rows", "5", "24"],
+        ],
+        TITLES[3]: [["e2e test", "rows", "of these new"], ["b", "3", "3"], ["a", "3", "2"], ["2 tests", "", "5"]],
+    }
+    assert "By e2e test" not in html(Report(usages={"a": USAGE}))
+    assert "No call was made by a known e2e test" in html(Report(usages={"a": Usage()}, by_test=True))
+
+
+def test_page_sorts_what_it_names_and_adds_up_the_rest_below() -> None:
+    made = Usage(rows=[row(f"/{n}", 1000 * n, **{f"t{n:02}": n}) for n in range(1, 24)])
+    page = parsed(html(Report(usages={"a": made}, by_test=True)))
+    for title, rest in (
+        (TITLES[0], [["... and 3 more rows", "", "", "6,000"], ["23 of 23 rows", "", "", "276,000"]]),
+        (TITLES[2], [["... and 3 more tests", "", "6"], ["23 tests, 23 of 23 rows", "23", "276"]]),
+    ):
+        *_, last, below = table_of(page, title)
+        assert [last, below] == rest
+    bodies = [
+        len(list(body))
+        for table in page.iter("table")
+        if "-tests-" in table.attrib["aria-labelledby"]
+        for body in table.iter("tbody")
+    ]
+    assert bodies == [20, 20, 20, 23]
+    note = " ".join(html(Report(usages={"a": with_heaviest_origins(USAGE, 1)}, by_test=True)).split())
+    assert "<p>Note: of 3 rows the saved usage does not name all e2e tests" in note
+
+
 def test_names_of_tests_are_no_markup() -> None:
-    odd = Usage(rows=[row("/one", 1, **{"| <b>x</b> |": 1})])
-    assert "<b>" not in markdown(Report(usages={"a": odd}, by_test=True))
+    odd = Report(usages={"a": Usage(rows=[row("/one", 1, **{"| <b>x</b> |": 1})])}, by_test=True)
+    assert "<b>" not in markdown(odd)
+    assert "<b>" not in html(odd)

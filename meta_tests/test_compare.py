@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from etcd_coverage.comparing import gates, known_gaps, saved
 from etcd_coverage.comparing.compare import (
@@ -20,7 +21,6 @@ from etcd_coverage.comparing.compare import (
 )
 from etcd_coverage.comparing.gates import Gates
 from etcd_coverage.judging.judge import judge
-from etcd_coverage.judging.origin_counts import MOST_SAVED, with_heaviest_origins
 from etcd_coverage.judging.usage import Example, Quality, Row, Usage
 from etcd_coverage.reference import short_name
 from etcd_coverage.releases import release_of
@@ -277,8 +277,29 @@ def test_saved_usage_of_the_project_is_the_dumps(path: Path) -> None:
     dump = next(
         folder / name for folder in (ROOT / "testdata", ROOT / "meta_tests" / "dumps") if (folder / name).exists()
     )
-    judged = with_heaviest_origins(judge(dump, release_of(name)), MOST_SAVED)
-    assert saved.load(path) == {name: judged}, "save it again, as docs/usage-format.md shows"
+    assert saved.load(path) == {name: judge(dump, release_of(name))}, "save it again, as docs/usage-format.md shows"
+
+
+@pytest.mark.parametrize("minor", [34, 35, 36, 37])
+def test_saved_usage_of_the_project_names_every_caller(minor: int) -> None:
+    (reference,) = saved.load(ROOT / "usage" / f"kubernetes-1.{minor}.json").values()
+    demanded = Gates(fail_on_new_caller=True)
+
+    def failures(subject: Usage) -> list[str]:
+        return gates.hold_origins("a.json", subject, demanded, compare(reference, subject), reference).failures
+
+    subject = judge(ROOT / "testdata" / f"kubernetes-1.{minor}.json.gz", f"1.{minor}")
+    assert len(reference.rows) > 50
+    assert failures(subject) == []
+    # Of every row the gate decides: another caller fails, and leaves nothing undecided.
+    row = max(subject.rows, key=lambda row: len(row.origins))
+    assert len(row.origins) > 10
+    for number, row in enumerate(subject.rows):
+        other = structs.replace(row.origins[-1], component="another")
+        rows = [*subject.rows]
+        rows[number] = structs.replace(row, origins=[*row.origins[:-1], other])
+        (failure,) = failures(structs.replace(subject, rows=rows))
+        assert failure.startswith("--fail-on-new-caller: 1 caller ("), failure
 
 
 def test_doubts_are_reported_of_a_dump_that_may_have_lost_calls(real: dict[str, Usage]) -> None:

@@ -325,6 +325,35 @@ def test_keys_at_the_root(tmp_path: Path) -> None:
     assert message.endswith("are under /, not /registry: the apiserver runs with --etcd-prefix=/")
 
 
+KEYS = ["/pods/default/web1", "/pods/default/web2", "/pods/default/"]
+
+
+@pytest.mark.parametrize(
+    ("keys", "prefixes"),
+    [
+        # A prefix that ends as the usual one does.
+        ([f"/custom/registry{key}" for key in KEYS], ["/custom/registry"]),
+        (["/custom/registry/nodes/a", "/custom/registry/nodes/b"], ["/custom/registry"]),
+        # The key of the health check has no resource.
+        ([*(f"/a{key}" for key in KEYS), "/a/health"], ["/a"]),
+        (["/a/nodes/a", "/a/nodes/b", "/a/health"], ["/a"]),
+        # Keys of one resource: nobody knows.
+        ([f"/a{key}" for key in KEYS], ["/a", "/a/pods"]),
+        (["/a/nodes/a", "/a/nodes/b"], ["/", "/a", "/a/nodes"]),
+        # Several resources, of which one has namespaces.
+        (["/a/nodes/a", *(f"/a{key}" for key in KEYS)], ["/a"]),
+    ],
+)
+def test_prefix_of_few_resources_is_named_where_the_keys_leave_one(
+    tmp_path: Path, keys: list[str], prefixes: list[str]
+) -> None:
+    gets = [one for at, key in enumerate(keys) for one in call(100 + at, RANGE, GET | {"range_begin": key})]
+    (message,) = messages(judged(tmp_path, gets))
+    options = " or ".join(f"--etcd-prefix={prefix}" for prefix in prefixes)
+    calls = f"({len(keys)} of {len(keys)} calls)"
+    assert message == f"most keys {calls} are under {prefixes[0]}, not /registry: the apiserver runs with {options}"
+
+
 @pytest.mark.parametrize("prefix", ["/registry", "registry", "a"])
 def test_other_keys_have_no_prefix_to_name(tmp_path: Path, prefix: str) -> None:
     assert found(judged(tmp_path, under(prefix))) == {}

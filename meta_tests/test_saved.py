@@ -85,6 +85,7 @@ CHANGES: dict[str, Callable[[Any], object]] = {
     "no calls": lambda content: content["dumps"]["b.json"]["rows"][0].update(calls=0),
     "args": lambda content: content["dumps"]["b.json"]["rows"][0].update(args="limit"),
     "control character": lambda content: content["dumps"]["b.json"]["rows"][0].update(key_pattern="\x1b"),
+    "empty message": lambda content: content["dumps"]["b.json"]["findings"][0].update(message=""),
     "finding": lambda content: content["dumps"]["b.json"]["findings"][0].update(id="other"),
     "quality": lambda content: content["dumps"]["b.json"]["quality"].pop("spans"),
 }
@@ -118,6 +119,9 @@ def test_texts_are_those_that_can_be_printed() -> None:
         if category not in ("Cn", "Cs"):  # not assigned in this version of Python; no text in UTF-8
             matches = re.search(PRINTABLE, f"a{chr(code)}") is not None
             assert matches == chr(code).isprintable(), f"U+{code:04X}"
+
+
+FINDING = {"id": "new-key-pattern", "grpc_method": RANGE, "message": "New key pattern detected: a", "count": 1}
 
 
 def good(**more: Any) -> Any:
@@ -154,6 +158,9 @@ def test_unknown_keys_an_absent_example_and_another_order_of_keys_are_read(tmp_p
         (good(calls={}), "dump 'a.json' has neither calls nor an error"),
         (good(calls={RANGE: -1}), "Expected `int` >= 1 - at `$.calls[...]`"),
         (good(rows=[{}]), "Object missing required field `grpc_method`"),
+        (good(error=""), "Expected `str` of length >= 1 - at `$.error`"),
+        (good(findings=[FINDING | {"message": ""}]), "Expected `str` of length >= 1 - at `$.findings[0].message`"),
+        (good(findings=[FINDING | {"id": ""}]), "Expected `str` of length >= 1 - at `$.findings[0].id`"),
         (good(error="\x1b[31m"), "dump 'a.json' holds a control character"),
         (json.dumps(good())[:-9], "is a saved usage with a fault: Input data was truncated"),
         ('{"format": ' + "[" * 100_000, "is JSON nested too deep"),

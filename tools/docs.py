@@ -165,7 +165,7 @@ def _with_references(schema: Any, pattern: str) -> Any:
     if not isinstance(schema, dict):
         return schema
     if schema.get("pattern") == pattern:
-        return {"$ref": "#/$defs/Text"}
+        return {"$ref": "#/$defs/Text"} | {name: schema[name] for name in ("minLength",) if name in schema}
     return {name: _with_references(one, pattern) for name, one in schema.items()}
 
 

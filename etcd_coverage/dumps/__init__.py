@@ -12,6 +12,7 @@ knows JSON, a compression or a spelling. Nothing here knows etcd or Kubernetes.
 - `otlp_json`: ``ResourceSpans`` in JSON
 - `otlp_attributes`: attributes in JSON
 - `otlp_spelled`: the same in legal but unusual spellings
+- `pieces`: a long answer in pieces, so that memory never holds all of it
 - `jaeger_v3`: answers of Jaeger's API v3
 - `kinds`: the table of the kinds of dump
 - `write`: dumps written whole or not at all

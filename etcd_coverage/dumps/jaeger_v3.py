@@ -14,6 +14,7 @@ from etcd_coverage.dumps.error import DOWNLOAD, EXPECTED, TOO_DEEP, DumpError
 from etcd_coverage.dumps.files import check_utf8, newlines, refuse_malformed, start_of
 from etcd_coverage.dumps.otlp_json import Refused, ResourceSpans, list_of, resource_of, resources_of, size
 from etcd_coverage.dumps.otlp_spelled import read_resource
+from etcd_coverage.dumps.pieces import divide, release
 from etcd_coverage.dumps.spelling import check_names, loads, refuse_misspelled
 from etcd_coverage.text import escape, quote, shorten
 
@@ -93,7 +94,22 @@ _NOTE_WITHIN = 4096
 
 
 def check(data: memoryview) -> None:
-    """Raise the `DumpError` that `read` would raise; holds no more than one resource in memory."""
+    """Raise the `DumpError` that `read` would raise; holds no more than some MB in memory."""
+    pieces = divide(data, 0, len(data))
+    try:
+        for part in pieces.lists:
+            check_utf8(data[part])
+            release(data)
+        for number, raw in enumerate(pieces.resources(data)):
+            read_resource_spans(raw, f"resourceSpans[{number}]")
+        _check(pieces.document(data))
+    except DumpError:
+        # Where it is in the whole text.
+        _check(data)
+        raise
+
+
+def _check(data: memoryview) -> None:
     check_utf8(data)
     for _ in _one_by_one(data):
         pass

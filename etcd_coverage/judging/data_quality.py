@@ -21,12 +21,14 @@ from etcd_coverage.judging.finding_kinds import (
     TEXT_ARGUMENT,
 )
 from etcd_coverage.judging.usage import Finding, SpanCount, Usage
-from etcd_coverage.key_pattern import key_pattern
+from etcd_coverage.key_pattern import PREFIX, key_pattern
 from etcd_coverage.reference import SPECIAL_KEYS, SPECIAL_RESOURCES
 from etcd_coverage.text import counted, percent, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from etcd_coverage.judging.usage import Row
 
 
 class Limits(Struct, frozen=True, kw_only=True):
@@ -103,23 +105,32 @@ def _faulty(usage: Usage, limits: Limits) -> Iterator[Finding]:
 def _other_prefix(usage: Usage) -> Iterator[Finding]:
     """Find the prefix in place of /registry that gives most of the calls a known key."""
     keyed = sum(row.calls for row in usage.rows if row.key_pattern)
+    unknown = [row for row in usage.rows if not row.known_key]
     known: Counter[str] = Counter()
-    for row in usage.rows:
-        if row.known_key:
-            continue
+    for row in unknown:
         for prefix, rest in _cuts(row.key_pattern):
-            if key_pattern(f"/registry/{rest}", SPECIAL_KEYS, SPECIAL_RESOURCES):
+            if key_pattern(f"{PREFIX}/{rest}", SPECIAL_KEYS, SPECIAL_RESOURCES):
                 known[prefix] += row.calls
-    if not known:
-        return
-    prefix = max(known, key=lambda prefix: (known[prefix], -len(prefix)))
-    calls = known[prefix]
+    calls = max(known.values(), default=0)
     if 2 * calls > keyed:
-        shown = shorten(prefix, 80) or "/"
-        what = f"most keys ({calls} of {counted(keyed, 'call')}) are under {shown}, not /registry"
-        message = f"{what}: the apiserver runs with --etcd-prefix={shown}"
-        example = next(row.example for row in usage.rows if not row.known_key and row.key_pattern.startswith(prefix))
+        prefixes = _likely([prefix for prefix in known if known[prefix] == calls], unknown)
+        shown = [shorten(prefix, 80) or "/" for prefix in prefixes]
+        what = f"most keys ({calls} of {counted(keyed, 'call')}) are under {shown[0]}, not {PREFIX}"
+        message = f"{what}: the apiserver runs with {' or '.join(f'--etcd-prefix={one}' for one in shown)}"
+        example = next(row.example for row in unknown if row.key_pattern.startswith(f"{prefixes[0]}/"))
         yield Finding(id=OTHER_PREFIX, grpc_method="", message=message, count=calls, example=example)
+
+
+def _likely(prefixes: list[str], rows: list[Row]) -> list[str]:
+    """Return the prefix that an apiserver runs with; all of them, the shortest first, where the keys leave it open.
+
+    They do where all are of one resource, or short: /a/nodes/x is a key of nodes under /a, or of a under /.
+    """
+    keys = {row.key_pattern for row in rows}
+    special = {key.key.removeprefix(PREFIX) for key in SPECIAL_KEYS if key.key.startswith(PREFIX)}
+    with_special = [prefix for prefix in prefixes if any(f"{prefix}{key}" in keys for key in special)]
+    usual = [prefix for prefix in prefixes if prefix.endswith(PREFIX)]
+    return sorted(with_special or usual or prefixes, key=len)
 
 
 def _cuts(key: str) -> Iterator[tuple[str, str]]:

@@ -31,6 +31,9 @@ Text = Annotated[
 ]
 """A text of which each character can be printed; checked when a usage is loaded."""
 
+Line = Annotated[str, Meta(min_length=1, pattern=PRINTABLE)]
+"""A printable text that is not empty: people read it by itself."""
+
 Shape = tuple[str, str, tuple[str, ...]]
 """gRPC method, call pattern and set args: how a call looks, whatever its key."""
 
@@ -165,7 +168,7 @@ class OtherOrigins(Struct, frozen=True, kw_only=True):
 class TestCalls(Struct, frozen=True, kw_only=True):
     """How many calls an e2e test made."""
 
-    test: Text
+    test: Line
     calls: Positive
 
 
@@ -229,9 +232,9 @@ class Finding(Struct, frozen=True, kw_only=True):
     ``origins`` say who made the calls, the heaviest first, ``other_origins`` add up the rest.
     """
 
-    id: Text
+    id: Line
     grpc_method: Text
-    message: Text
+    message: Line
     count: Count
     example: Example | None = None
     attributes: Text = ""
@@ -252,7 +255,7 @@ class Usage(Struct, kw_only=True):
     leases: list[Lease] = []
     findings: list[Finding] = []
     quality: Quality = msgspec.field(default_factory=Quality)
-    error: Text | None = None
+    error: Line | None = None
     runs: Positive | UnsetType = UNSET
 
 

@@ -120,26 +120,37 @@ def not_named_text(made: ByTest) -> str:
 
 
 def tables(made: ByTest) -> Iterator[tuple[str, TextTable]]:
-    """Yield title and cells of each table, as plain text; a table may have no rows."""
+    """Yield title and cells of each table, as plain text, numbers to the right; a table may have no rows."""
     yield (
         "rows that only one e2e test reaches",
-        _rows_table(made.of_one_test, "e2e test", lambda row: message_text(row.tests[0].test), made.reached),
+        _rows_table(
+            made.of_one_test,
+            ["e2e test", "call", "pattern", "calls of all"],
+            lambda row: [message_text(row.tests[0].test), *_call_and_pattern(row), str(row.calls)],
+            left_then_right(4, 1),
+            made.reached,
+        ),
     )
     yield (
         "rows that no conformance test reaches",
-        _rows_table(made.without_conformance, "other e2e tests", lambda row: str(len(row.tests) or ""), made.rows),
+        _rows_table(
+            made.without_conformance,
+            ["call", "pattern", "other e2e tests", "calls of all"],
+            lambda row: [*_call_and_pattern(row), str(len(row.tests) or ""), str(row.calls)],
+            left_then_right(4, 2),
+            made.rows,
+        ),
     )
-    lines = [[message_text(line.test), str(line.rows), str(line.calls)] for line in made.tests[:MOST_SHOWN]]
-    if left_out := made.tests[MOST_SHOWN:]:
-        calls = sum(line.calls for line in left_out)
-        lines.append([f"... and {counted(len(left_out), 'more test')}", "", str(calls)])
+    left_out = made.tests[MOST_SHOWN:]
+    calls = sum(line.calls for line in left_out)
     total = [f"{counted(len(made.tests), 'test')}, {made.reached} of {counted(made.rows, 'row')}", str(made.reached)]
     all_calls = str(sum(line.calls for line in made.tests))
     yield (
         "e2e tests that reach most rows",
         TextTable(
             headers=["e2e test", "rows", "calls"],
-            rows=lines,
+            rows=[[message_text(line.test), str(line.rows), str(line.calls)] for line in made.tests[:MOST_SHOWN]],
+            rest=[[f"... and {counted(len(left_out), 'more test')}", "", str(calls)]] if left_out else [],
             footer=[*total, all_calls],
             align=left_then_right(3, 2),
         ),
@@ -155,22 +166,19 @@ def tables(made: ByTest) -> Iterator[tuple[str, TextTable]]:
     )
 
 
-def _rows_table(rows: Sequence[Row], header: str, cell: Callable[[Row], str], of: int) -> TextTable:
-    lines = [
-        [
-            cell(row),
-            key_text(f"{short_name(row.grpc_method)} {shape_text(row.shape)}"),
-            key_text(row.key_pattern),
-            str(row.calls),
-        ]
-        for row in rows[:MOST_SHOWN]
-    ]
-    if left_out := rows[MOST_SHOWN:]:
-        calls = sum(row.calls for row in left_out)
-        lines.append(["", f"... and {counted(len(left_out), 'more row')}", "", str(calls)])
+def _call_and_pattern(row: Row) -> list[str]:
+    return [key_text(f"{short_name(row.grpc_method)} {shape_text(row.shape)}"), key_text(row.key_pattern)]
+
+
+def _rows_table(
+    rows: Sequence[Row], headers: list[str], cells: Callable[[Row], list[str]], align: list[str], of: int
+) -> TextTable:
+    left_out = rows[MOST_SHOWN:]
+    calls = sum(row.calls for row in left_out)
     return TextTable(
-        headers=[header, "call", "pattern", "calls of all"],
-        rows=lines,
+        headers=headers,
+        rows=[cells(row) for row in rows[:MOST_SHOWN]],
+        rest=[[f"... and {counted(len(left_out), 'more row')}", "", "", str(calls)]] if left_out else [],
         footer=[f"{len(rows)} of {counted(of, 'row')}", "", "", str(sum(row.calls for row in rows))],
-        align=left_then_right(4, 1),
+        align=align,
     )

@@ -151,25 +151,28 @@ def _numbers(line: CallerLine) -> list[str]:
 
 def outside_text(table: OutsideTable, width: int | None = None) -> str:
     """Return the table of the rows outside the interface, with those who made most of their calls."""
-    lines = [
-        [
-            key_text(outside_call(line)),
-            key_text(line.row.key_pattern),
-            origins_text(line.origins, line.others),
-            str(line.share.calls),
-        ]
-        for line in table.lines
-    ]
-    if table.left_out:
-        lines.append([f"... and {counted(table.left_out, 'more row')}", "", "", str(table.rest)])
-    footer = ["total", "", f"{table.total.percent} of the calls in all rows", str(table.total.calls)]
-    made = TextTable(
-        headers=["call", "pattern", "calls outside from", "outside"],
-        rows=lines,
-        footer=footer,
-        align=left_then_right(4, 1),
+    calls = [[key_text(outside_call(line)), key_text(line.row.key_pattern)] for line in table.lines]
+    others = [[origins_text(line.origins, line.others), str(line.share.calls)] for line in table.lines]
+    rest = [f"... and {counted(table.left_out, 'more row')}"]
+    headers = ["calls outside from", "outside"]
+    total = [f"{table.total.percent} of the calls in all rows", str(table.total.calls)]
+    return fitted(
+        TextTable(
+            headers=["call", "pattern", *headers],
+            rows=[[*cells, *other] for cells, other in zip(calls, others, strict=True)],
+            rest=[[*rest, "", "", str(table.rest)]] if table.left_out else [],
+            footer=["total", "", *total],
+            align=left_then_right(4, 1),
+        ),
+        width,
+        TextTable(
+            headers=["call", *headers],
+            rows=[["\n".join(filter(None, cells)), *other] for cells, other in zip(calls, others, strict=True)],
+            rest=[[*rest, "", str(table.rest)]] if table.left_out else [],
+            footer=["total", *total],
+            align=left_then_right(3, 1),
+        ),
     )
-    return fitted(made, width)
 
 
 def outside_call(line: OutsideLine) -> str:

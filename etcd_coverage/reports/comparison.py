@@ -175,6 +175,7 @@ def _table(table: ComparedTable, width: int | None) -> str:
     covered = f"{table.covered} of {table.demanded} covered"
     headers = ["reference", "percent", "subject", "percent", "status"]
     align = ["right", "right", "right", "right", "left"]
+    total = f"total\n{covered}"
     return fitted(
         TextTable(
             headers=["method", "pattern", "args", *headers],
@@ -186,7 +187,19 @@ def _table(table: ComparedTable, width: int | None) -> str:
         TextTable(
             headers=["call", *headers],
             rows=[[*cells, *line] for cells, line in zip(narrow, numbers, strict=True)],
-            footer=[f"total\n{covered}", *totals, ""],
+            footer=[total, *totals, ""],
             align=["left", *align],
         ),
+        TextTable(
+            headers=["call", *_stacked(headers)],
+            rows=[[*cells, *_stacked(line)] for cells, line in zip(narrow, numbers, strict=True)],
+            footer=[total, *_stacked([*totals, ""])],
+            align=["left", "right", "right", "left"],
+        ),
     )
+
+
+def _stacked(cells: list[str]) -> list[str]:
+    """Return the cells with each percentage under its number of calls, to save two columns."""
+    reference, of_reference, subject, of_subject, status = cells
+    return [f"{reference}\n{of_reference}", f"{subject}\n{of_subject}", status]

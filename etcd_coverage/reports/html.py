@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from etcd_coverage.comparing.saved import MESSAGE_WIDTH
 from etcd_coverage.reference import short_name
-from etcd_coverage.reports import callers, comparison_view, heat, view
+from etcd_coverage.reports import by_test, callers, comparison_view, heat, view
 from etcd_coverage.reports.by_caller import by_caller, origins_of
 from etcd_coverage.reports.figures import ERROR_WIDTH, KEY_WIDTH, key_text, trace_of
 from etcd_coverage.reports.finding_details import origins_text
@@ -88,6 +88,7 @@ _ENVIRONMENT = Environment(
 _ENVIRONMENT.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
 _ENVIRONMENT.globals |= {
     "by_caller": by_caller,
+    "by_test": by_test,
     "callers": callers,
     "comparison_view": comparison_view,
     "grouped": grouped,

@@ -215,7 +215,7 @@ def _test_tables(usage: Usage) -> Iterator[str]:
         # Only numbers and the table's own words are no code.
         body = [
             [*map(as_code, cells[: len(cells) - numbers]), *cells[len(cells) - numbers :]]
-            for cells in [*table.rows, table.footer]
+            for cells in [*table.rows, *table.rest, table.footer]
         ]
         yield as_table(table.headers, body, numbers=numbers) if table.rows else "None."
     if made.not_named:

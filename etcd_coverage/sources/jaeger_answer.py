@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from array import array
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from itertools import pairwise
@@ -12,19 +13,21 @@ import httpx
 import msgspec
 
 from etcd_coverage.dumps.error import TOO_DEEP
+from etcd_coverage.dumps.pieces import PIECE, Pieces, divide, release
 from etcd_coverage.text import escape, quote, shorten
 
 if TYPE_CHECKING:
     import mmap
+    from collections.abc import Iterator
 
 WRONG_URL = "--url is not that of Jaeger's query API (port 16686 unless configured)"
 
 LONGEST_PAUSE = 300
 """Seconds: a server that asks for a longer pause is not asked again."""
 
-# Where an answer ends and the next begins. It cannot be inside of one: quotes in a string are escaped, so the
-# first quote would be the end of a string, and no letter follows that.
-_GLUE = re.compile(rb'\}\s*(?=\{"(?:result|error)")')
+# What starts an answer, if the text before it ends with a bracket: then it is none inside of another.
+_START = re.compile(rb'\{"(?:result|error")')
+_START_LENGTH = len(b'{"result')
 _SPACE = b"\xef\xbb\xbf \t\r\n"
 # 500 is how Jaeger reports that its store failed. The others: https://www.rfc-editor.org/rfc/rfc9110#section-15.
 _TRANSIENT = {408, 429, 500, 502, 503, 504}
@@ -63,35 +66,64 @@ class _Answer(msgspec.Struct):
     error: _Error | None = None
 
 
-def resource_spans(text: mmap.mmap) -> list[msgspec.Raw]:
-    """Return the ResourceSpans of an answer: one JSON text, or several in a row where Jaeger streams.
+class FoundSpans:
+    """The ResourceSpans of an answer, decoded anew, some MB at a time, each time that they are iterated over."""
 
-    They are views of the text. Raises JaegerError if it is no answer of Jaeger's API v3, TransientError if it is not
-    a whole one.
-    """
-    start = text[:100].lstrip(_SPACE)
-    if start and not start.startswith((b"{", b"[")):
-        shown = quote(start[:60].decode(errors="replace"))
-        raise JaegerError(f"the answer is not that of Jaeger's API v3: it starts with {shown}; {WRONG_URL}")
-    ends = [match.end() for match in _GLUE.finditer(text)]
-    found: list[msgspec.Raw] = []
-    try:
-        for begin, end in pairwise([0, *ends, len(text)]):
-            answer = msgspec.json.decode(memoryview(text)[begin:end], type=_Answer)
-            if answer.error:
-                raise broken_off(begin, escape(shorten(answer.error.message, 1000)))
-            if answer.result is None:
-                raise JaegerError(f"the answer holds neither traces nor an error: {WRONG_URL}")
-            found += answer.result.resource_spans or []
-    except RecursionError:
-        raise JaegerError(f"Jaeger's answer: {TOO_DEEP}") from None
-    except msgspec.ValidationError as error:
-        raise JaegerError(f"the answer is not that of Jaeger's API v3: {error}") from None
-    except msgspec.DecodeError as error:
-        glued = text.rfind(b'{"error"')
-        message = _message(text[glued:]) if glued >= 0 else None
-        raise broken_off(len(text), message or f"not whole, {error}") from None
-    return found
+    def __init__(self, text: mmap.mmap) -> None:
+        """Raise JaegerError if the text is no answer of Jaeger's API v3, TransientError if it is not a whole one.
+
+        It is one JSON text, or several in a row where Jaeger streams.
+        """
+        self._text = memoryview(text)
+        start = text[:100].lstrip(_SPACE)
+        if start and not start.startswith((b"{", b"[")):
+            shown = quote(start[:60].decode(errors="replace"))
+            raise JaegerError(f"the answer is not that of Jaeger's API v3: it starts with {shown}; {WRONG_URL}")
+        self._ends = array("Q", [0, *_answers_after(text), len(text)])
+        self._divided: dict[int, Pieces] = {}
+        try:
+            for begin, pieces in self._pieces():
+                if pieces.lists:
+                    self._divided[begin] = pieces
+                answer = msgspec.json.decode(pieces.document(self._text), type=_Answer)
+                if answer.error:
+                    raise broken_off(begin, escape(shorten(answer.error.message, 1000)))
+                if answer.result is None:
+                    raise JaegerError(f"the answer holds neither traces nor an error: {WRONG_URL}")
+        except RecursionError:
+            raise JaegerError(f"Jaeger's answer: {TOO_DEEP}") from None
+        except msgspec.ValidationError as error:
+            raise JaegerError(f"the answer is not that of Jaeger's API v3: {error}") from None
+        except msgspec.DecodeError as error:
+            glued = text.rfind(b'{"error"')
+            message = _message(text[glued:]) if glued >= 0 else None
+            raise broken_off(len(text), message or f"not whole, {error}") from None
+
+    def __iter__(self) -> Iterator[msgspec.Raw]:
+        for _, pieces in self._pieces():
+            yield from pieces.resources(self._text)
+            result = msgspec.json.decode(pieces.document(self._text), type=_Answer).result
+            yield from (result and result.resource_spans) or []
+
+    def _pieces(self) -> Iterator[tuple[int, Pieces]]:
+        """Yield where each answer begins, and its pieces; there may be as many answers as traces."""
+        for begin, end in pairwise(self._ends):
+            yield begin, self._divided.get(begin) or divide(self._text, begin, end)
+            if begin // PIECE != end // PIECE:
+                release(self._text)
+
+
+def _answers_after(text: mmap.mmap) -> Iterator[int]:
+    """Yield where each answer but the first begins."""
+    data = memoryview(text)
+    for window in range(0, len(text), PIECE):
+        for match in _START.finditer(data[window : window + PIECE + _START_LENGTH - 1]):
+            before = at = window + match.start()
+            while before and text[before - 1 : before].isspace():
+                before -= 1
+            if before and text[before - 1 : before] == b"}":
+                yield at
+        release(data)
 
 
 def is_web_page(content_type: str, start: bytes) -> bool:

@@ -30,7 +30,7 @@ from etcd_coverage.sources.jaeger_answer import DepthError, JaegerError, NoTrace
 from etcd_coverage.text import escape
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
 _T = TypeVar("_T")
@@ -107,10 +107,11 @@ class Jaeger:
 
     def find_traces(
         self, service: str, window: Window, num_traces: int, folder: Path | None = None
-    ) -> list[msgspec.Raw]:
+    ) -> Iterable[msgspec.Raw]:
         """Return the OTLP ResourceSpans of the traces with a span of this service that starts in the window.
 
-        The JSON texts returned are views of an unnamed file in the folder. No such trace is an empty list.
+        Their JSON texts are read from an unnamed file in the folder as they are iterated over; none if there is no such
+        trace.
         """
         params = {
             "query.service_name": service,
@@ -119,7 +120,7 @@ class Jaeger:
             "query.num_traces": str(num_traces),
         }
         try:
-            return self._retried(lambda: jaeger_answer.resource_spans(self._get("/api/v3/traces", params, folder)))
+            return self._retried(lambda: jaeger_answer.FoundSpans(self._get("/api/v3/traces", params, folder)))
         except NoTracesError:
             return []
 
@@ -147,7 +148,7 @@ class Jaeger:
         def has(first: int, last: int) -> bool:
             start, end = (tomorrow + timedelta(seconds=second) for second in (first, last))
             window = Window(start, end + timedelta(microseconds=999_999))
-            return bool(self.find_traces(service, window, 1))
+            return any(True for _ in self.find_traces(service, window, 1))
 
         if not has(seconds[0], seconds[-1]):
             return None

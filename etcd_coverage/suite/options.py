@@ -79,7 +79,7 @@ def add_options(parser: pytest.Parser) -> None:
     judging.addoption(
         "--by-test",
         action="store_true",
-        help="shows which rows e2e tests reach, here and in --usage-markdown (docs/reports.md)",
+        help="shows which rows e2e tests reach, here and in the reports (docs/reports.md)",
     )
     judging.addoption("--usage-html", metavar="PATH", help="writes a report as one HTML page (docs/reports.md)")
     judging.addoption("--usage-markdown", metavar="PATH", help="writes a report in GitHub's Markdown (docs/reports.md)")
