@@ -27,6 +27,8 @@ from etcd_coverage.suite.options import GATES, GROUP, all_options
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from etcd_coverage.reference import CallPattern, GrpcMethod
+
 
 __all__ = ["GATES", "GROUP"]
 
@@ -39,14 +41,18 @@ def expected_methods() -> str:
     """Return the table of the gRPC methods with their call patterns."""
     rows = [
         [
-            f"`{method.name}`"
-            + (f" (from {method.since} on)" if method.since else "")
-            + ("" if method.required else " (may be called)"),
-            ", ".join(pattern.name for pattern in method.call_patterns) or "any",
+            f"`{method.name}`" + _releases(method) + ("" if method.required else " (may be called)"),
+            ", ".join(f"{pattern.name}{_releases(pattern)}" for pattern in method.call_patterns) or "any",
         ]
         for method in GRPC_METHODS
     ]
     return _table(["gRPC method", "call patterns, in order"], rows)
+
+
+def _releases(row: GrpcMethod | CallPattern) -> str:
+    """Return from and up to which release the row is expected, to follow its name; "" if in every one."""
+    bounds = ([f"from {row.since} on"] if row.since else []) + ([f"until {row.until}"] if row.until else [])
+    return f" ({', '.join(bounds)})" if bounds else ""
 
 
 def expected_keys() -> str:

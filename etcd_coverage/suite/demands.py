@@ -24,6 +24,8 @@ def checked_run(given: argparse.Namespace, project: Path, *, known_reference: Us
     """
     from etcd_coverage.comparing import gates, known_gaps, saved
     from etcd_coverage.dumps.error import DumpError
+    from etcd_coverage.reference import RELEASES
+    from etcd_coverage.releases import next_release
     from etcd_coverage.suite.run import Run
     from etcd_coverage.text import escape
 
@@ -37,6 +39,11 @@ def checked_run(given: argparse.Namespace, project: Path, *, known_reference: Us
         raise DumpError(f"--require-dumps: no dump in {run.place}: put one there, or name a folder with --testdata")
     if given.kubernetes_version and not re.fullmatch(r"\d+\.\d+", given.kubernetes_version, re.ASCII):
         raise DumpError(f"--kubernetes-version: {given.kubernetes_version!r} is not a release such as 1.37")
+    if given.kubernetes_version not in ("", *RELEASES, next_release()):
+        raise DumpError(
+            f"--kubernetes-version: {given.kubernetes_version} is none of {', '.join(RELEASES)} or the next, "
+            f"{next_release()}: see RELEASES in etcd_coverage/reference.py"
+        )
     if given.jaeger_url and not re.match(r"https?://[^/]", given.jaeger_url):
         raise DumpError(f"--jaeger-url: {given.jaeger_url!r} is not a URL such as http://localhost:16686")
     if given.origins and not given.usage_json:

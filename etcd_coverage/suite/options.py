@@ -34,8 +34,8 @@ def add_options(parser: pytest.Parser) -> None:
         "--kubernetes-version",
         metavar="X.Y",
         default="",
-        help="the release that the dumps are from: methods that came later need not be called "
-        "(default: as the file name says, as in kubernetes-1.36.json.gz, else the newest)",
+        help="the release that the dumps are from, one that the reference knows or the next: what came later need not "
+        "be called, and must not (default: as the file name says, as in kubernetes-1.36.json.gz, else any)",
     )
     judging.addoption(
         "--max-lost-calls",

@@ -5,6 +5,8 @@ package patches
 import (
 	"context"
 	"os"
+	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -60,10 +62,20 @@ func newStorage(t *testing.T, endpoints []string, tracing *sdktrace.TracerProvid
 	}
 	newPod := func() runtime.Object { return &example.Pod{} }
 	newPods := func() runtime.Object { return &example.PodList{} }
-	store, destroy, err := factory.Create(*config.ForResource(schema.GroupResource{Resource: "pods"}), newPod, newPods, "/pods")
-	require.NoError(t, err)
-	t.Cleanup(destroy)
-	return store
+	create := reflect.ValueOf(factory.Create)
+	arguments := []any{*config.ForResource(schema.GroupResource{Resource: "pods"}), newPod, newPods, "/pods"}
+	values := make([]reflect.Value, len(arguments))
+	for i, argument := range arguments {
+		values[i] = reflect.ValueOf(argument)
+	}
+	if create.Type().NumIn() > len(values) {
+		// Kubernetes 1.38: a ReverseKeyFunc, which only watches of the watch cache need.
+		values = slices.Insert(values, 3, reflect.Zero(create.Type().In(3)))
+	}
+	made := create.Call(values)
+	require.Nil(t, made[2].Interface())
+	t.Cleanup(made[1].Interface().(factory.DestroyFunc))
+	return made[0].Interface().(storage.Interface)
 }
 
 func createPod(t *testing.T, store storage.Interface, key string) *example.Pod {
