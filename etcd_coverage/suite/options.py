@@ -88,6 +88,18 @@ def add_options(parser: pytest.Parser) -> None:
         action="store_true",
         help="appends the Markdown to $GITHUB_STEP_SUMMARY, in a step of GitHub Actions",
     )
+    judging.addoption(
+        "--history",
+        metavar="PATH",
+        action="append",
+        help="shows what came, went and moved from release to release: in these saved usages and dumps (a file or a "
+        "folder, may be given several times), and in what is judged (docs/history.md)",
+    )
+    judging.addoption(
+        "--history-report",
+        metavar="FILE",
+        help="writes that history, each row in each release: FILE ends in .md, .html or .json",
+    )
     gating = parser.getgroup(GATES)
     gating.addoption(
         "--reference",

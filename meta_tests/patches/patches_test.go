@@ -41,7 +41,13 @@ func newTracing() (*tracetest.SpanRecorder, *sdktrace.TracerProvider) {
 }
 
 func startEtcd(t *testing.T) *kubernetes.Client {
-	endpoints := testserver.RunEtcd(t, nil).Endpoints()
+	run := reflect.ValueOf(testserver.RunEtcd)
+	arguments := []reflect.Value{reflect.ValueOf(t)}
+	if !run.Type().IsVariadic() {
+		// Until Kubernetes 1.37: a configuration, nil for the usual one.
+		arguments = append(arguments, reflect.Zero(run.Type().In(1)))
+	}
+	endpoints := run.Call(arguments)[0].Interface().(*kubernetes.Client).Endpoints()
 	client, err := kubernetes.New(clientv3.Config{Endpoints: endpoints, DialTimeout: 20 * time.Second})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = client.Close() })
