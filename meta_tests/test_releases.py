@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from etcd_coverage.judging import findings, judge
 from etcd_coverage.judging.ancestors import Ancestors
 from etcd_coverage.judging.finding_kinds import METHOD_NOT_CALLED, NEXT_STEPS, OUTSIDE_RELEASE
 from etcd_coverage.judging.usage import Row
-from etcd_coverage.reference import GRPC_METHODS
+from etcd_coverage.reference import GRPC_METHODS, RELEASES
 from etcd_coverage.releases import next_release, why_not
 from meta_tests.builder import COMPACT, RANGE_STREAM, WATCH, WATCH_PODS, call, complete, etcd, write
 
@@ -101,6 +102,11 @@ def test_a_real_dump_with_a_wrong_label_is_found() -> None:
     """A dump of 1.37 lists by RangeStream, which 1.35 does not know."""
     (found,) = outside(TESTDATA / "kubernetes-1.37.json.gz", "1.35")
     assert found.message == "etcdserverpb.KV/RangeStream came with Kubernetes 1.37, this dump is of 1.35"
+
+
+def test_known_releases_are_those_that_the_patches_are_for() -> None:
+    series = (Path(__file__).parents[1] / "patches" / "kubernetes" / "series").read_text()
+    assert list(RELEASES) == re.findall(r"^(1\.\d+) ", series, re.MULTILINE)
 
 
 def test_the_finding_says_what_to_do() -> None:

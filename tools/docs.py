@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from etcd_coverage.comparing import history as past
 from etcd_coverage.comparing.compare import ComparedRow, Comparison, Coverage
 from etcd_coverage.comparing.unseen import unseen
 from etcd_coverage.comparing.usage_file import FORMAT, Against, UsageFile, always_written, load
@@ -20,6 +21,7 @@ from etcd_coverage.judging.finding_kinds import EXPECTATIONS, NEXT_STEPS, QUALIT
 from etcd_coverage.judging.judge import judge
 from etcd_coverage.judging.usage import Example, Finding, Lease, Quality, Row, SpanCount, Text, Usage
 from etcd_coverage.reference import GRPC_METHODS, SPECIAL_KEYS, SPECIAL_RESOURCES
+from etcd_coverage.reports import history as reports
 from etcd_coverage.reports import terminal
 from etcd_coverage.reports.view import quality_line
 from etcd_coverage.suite.options import GATES, GROUP, all_options
@@ -111,6 +113,12 @@ def output() -> str:
         f"data quality: {quality_line(usage.quality)}",
     ]
     return "\n".join(["```", *lines, "```"])
+
+
+def history() -> str:
+    """Return the history of the saved usages of the demo dumps."""
+    usages = {name: usage for path in sorted((ROOT / "usage").glob("*.json")) for name, usage in load(path).items()}
+    return reports.markdown(past.history(usages))
 
 
 def never_seen() -> str:
