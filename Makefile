@@ -35,7 +35,7 @@ docs: $(VENV)  ## write the lists and the schema in the documents that follow th
 	$(COG) -r $(WITH_LISTS)
 	$(BIN)/python -m tools.docs
 
-WITH_LISTS = README.md docs/coverage.md
+WITH_LISTS = README.md docs/coverage.md docs/history.md
 COG = $(BIN)/cog -I . --verbosity=1
 
 check: $(VENV)  ## lint, format, types, shell scripts, and lists in the documents

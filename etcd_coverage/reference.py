@@ -25,7 +25,8 @@ class CallPattern(Struct, frozen=True, kw_only=True):
     """One way in which Kubernetes calls a method.
 
     ``example`` holds attributes which this pattern is the first to claim; ``shadowed_by`` names the earlier pattern
-    that claims them instead, so that this one is never chosen.
+    that claims them instead, so that this one is never chosen. ``since`` and ``until`` are the first and the last
+    Kubernetes release that calls so ("X.Y"; empty: every release).
     """
 
     name: str
@@ -33,15 +34,18 @@ class CallPattern(Struct, frozen=True, kw_only=True):
     matches: Matcher
     example: Attributes
     shadowed_by: str = ""
+    since: str = ""
+    until: str = ""
 
 
 class GrpcMethod(Struct, frozen=True, kw_only=True):
     """A gRPC method that Kubernetes may call.
 
     ``key`` is the attribute that holds the key, empty for a method without one. ``required`` methods must be called at
-    least once, from the Kubernetes release ``since`` on ("X.Y"; empty: in every release). A method without
-    ``call_patterns`` may be called in any way. Calls of a method that is not ``always_recorded`` may lack the span that
-    holds their arguments. ``ends`` are gRPC statuses with which its calls end as they should.
+    least once. ``since`` and ``until`` are the first and the last Kubernetes release that calls the method ("X.Y";
+    empty: every release). A method without ``call_patterns`` may be called in any way. Calls of a method that is not
+    ``always_recorded`` may lack the span that holds their arguments. ``ends`` are gRPC statuses with which its calls
+    end as they should.
     """
 
     name: str
@@ -51,9 +55,13 @@ class GrpcMethod(Struct, frozen=True, kw_only=True):
     call_patterns: tuple[CallPattern, ...] = ()
     required: bool = True
     since: str = ""
+    until: str = ""
     always_recorded: bool = True
     ends: tuple[str, ...] = ()
 
+
+RELEASES = ("1.34", "1.35", "1.36", "1.37", "1.38")
+"""The Kubernetes minors on whose dumps the rows were checked, in order; the newest may be ahead of its release."""
 
 GRPC_PREFIX = "etcdserverpb."
 """What the name of each of etcd's gRPC methods starts with."""
@@ -81,6 +89,7 @@ _START_REV = Arg("start_rev", int_set("start_rev"))
 _WATCH_RANGE_END = Arg("range_end", str_set("range_end"))
 _PREV_KV = Arg("prev_kv", bool_set("prev_kv"))
 _FRAGMENT = Arg("fragment", bool_set("fragment"))
+_PROGRESS_NOTIFY = Arg("progress_notify", bool_set("progress_notify"))
 
 _LIST = all_of(_RANGE_END.is_set, none_of(_KEYS_ONLY.is_set, _COUNT_ONLY.is_set))
 _ONE_COMPARE_ONE_SUCCESS = all_of(equals("compare_len", 1), equals("success_len", 1), none_of(_READ_ONLY.is_set))
@@ -155,7 +164,8 @@ GRPC_METHODS = (
     ),
     GrpcMethod(
         name="etcdserverpb.KV/RangeStream",
-        reason="lists without building the whole answer in memory; not part of the etcd-Kubernetes interface",
+        reason="lists without building the whole answer in memory; not part of the etcd-Kubernetes interface: feature "
+        "gate EtcdRangeStream, https://github.com/kubernetes/enhancements/issues/5966",
         since="1.37",
         key="range_begin",
         args=(_LIMIT, _RANGE_END, _REV),
@@ -232,7 +242,7 @@ GRPC_METHODS = (
             _START_REV,
             _PREV_KV,
             _FRAGMENT,
-            Arg("progress_notify", bool_set("progress_notify")),
+            _PROGRESS_NOTIFY,
         ),
         # A stream that ends before its watch is made has a server span alone.
         always_recorded=False,
@@ -252,6 +262,25 @@ GRPC_METHODS = (
                     "range_end": "/registry/pods0",
                     "start_rev": 1,
                     "prev_kv": True,
+                },
+            ),
+            CallPattern(
+                name="WatchWithoutPrevKV",
+                reason="feeds the watch cache, which has the previous values itself: feature gate "
+                "WatchFromStorageWithoutPrevKV, https://github.com/kubernetes/kubernetes/issues/130939",
+                since="1.38",
+                # Other watches keep prev_kv, those of events too, which have no watch cache.
+                matches=all_of(
+                    _WATCH_RANGE_END.is_set,
+                    _START_REV.is_set,
+                    _PROGRESS_NOTIFY.is_set,
+                    none_of(_PREV_KV.is_set, _FRAGMENT.is_set),
+                ),
+                example={
+                    "key": "/registry/pods/",
+                    "range_end": "/registry/pods0",
+                    "start_rev": 1,
+                    "progress_notify": True,
                 },
             ),
         ),

@@ -80,9 +80,12 @@ class World:
         for tool in ("etcd", "etcdctl"):
             (self.etcd / "bin" / tool).symlink_to(double)
         (self.project / "patches" / "kubernetes" / "series.sh").symlink_to(double)
+        (self.project / "patches" / "kubernetes" / "series").write_text(
+            "1.37 v1.37.2 a.patch\n1.38 v1.38.0-rc.1 a.patch\n"
+        )
         (self.project / "tools" / "kubernetes").mkdir(parents=True)
         shutil.copy(PROJECT / "tools" / "collect.sh", self.project / "tools")
-        for minor in ("1.34", "1.35", "1.36", "1.37"):
+        for minor in ("1.34", "1.35", "1.36", "1.37", "1.38"):
             (self.project / "tools" / "kubernetes" / minor).mkdir()
         for program in ("build.sh", "workload.sh"):
             (self.project / "tools" / "kubernetes" / program).symlink_to(double)

@@ -14,7 +14,14 @@ APISERVER = Path("staging/src/k8s.io/apiserver")
 # Compiled as a package of the apiserver: a module of its own would need versions of its own.
 GO_TESTS = APISERVER / "pkg/patches"
 # With -trimpath Go's build cache serves a checkout in any folder.
-ENVIRONMENT = {**os.environ, "GOFLAGS": "-trimpath", "GOWORK": "", "GIT_CONFIG_GLOBAL": os.devnull}
+ENVIRONMENT = {
+    **os.environ,
+    "GOFLAGS": "-trimpath",
+    "GOWORK": "",
+    # A release may need a newer Go than the one that is here.
+    "GOTOOLCHAIN": "auto",
+    "GIT_CONFIG_GLOBAL": os.devnull,
+}
 
 
 def run(*command: str | Path, cwd: Path, timeout: float = 3600) -> str:

@@ -337,7 +337,8 @@ def test_server_spans_alone_are_no_calls_of_a_release_that_has_no_such_method(tm
     without = [one for one in complete() if not one["spanId"].startswith("00000002")]
     usage = judge(write(tmp_path / "dump.json", etcd(without, servers)), "1.36")
     assert [(one.id, one.message) for one in usage.findings] == [
-        ("call-not-recorded", f'"{RANGE_STREAM}" method was called 2 times, but no call was recorded')
+        ("call-not-recorded", f'"{RANGE_STREAM}" method was called 2 times, but no call was recorded'),
+        ("outside-release", f"{RANGE_STREAM} came with Kubernetes 1.37, this dump is of 1.36"),
     ]
 
 

@@ -219,7 +219,7 @@ def test_every_problem_is_told_at_once(world: World) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--kubernetes", "1.33"), "--kubernetes 1.33 is none of 1.34 1.35 1.36 1.37"),
+        (("--kubernetes", "1.33"), "--kubernetes 1.33 is none of 1.34 1.35 1.36 1.37 1.38"),
         (("--kubernetes",), "--kubernetes needs a value"),
         (("--minutes", "0"), "--minutes 0 is no number from 1 to 9999"),
         (("--faster",), "unknown argument: --faster"),
@@ -235,6 +235,11 @@ def test_a_dry_run_changes_nothing(world: World) -> None:
     assert (result.code, result.stderr, result.calls) == (0, "", [])
     assert "tools/kubernetes/build.sh 1.35" in result.stdout
     assert_nothing_is_left(world)
+
+
+def test_a_prerelease_is_built_only_if_it_is_asked_for(world: World) -> None:
+    assert "tools/kubernetes/build.sh 1.37" in world.run(SCRIPT, "--dry-run").stdout
+    assert "tools/kubernetes/build.sh 1.38" in world.run(SCRIPT, "--dry-run", "--kubernetes", "1.38").stdout
 
 
 SERIES = [
@@ -255,7 +260,7 @@ def test_a_minor_is_built_from_the_release_that_its_patches_were_checked_on(mino
     ("arguments", "code", "message"),
     [
         ((), 2, "Usage: tools/kubernetes/build.sh MINOR (such as 1.37)\n"),
-        (("1.33",), 1, "build.sh: no Kubernetes 1.33 in tools/kubernetes, only 1.34 1.35 1.36 1.37\n"),
+        (("1.33",), 1, "build.sh: no Kubernetes 1.33 in tools/kubernetes, only 1.34 1.35 1.36 1.37 1.38\n"),
     ],
 )
 def test_what_cannot_be_built_is_told(arguments: tuple[str, ...], code: int, message: str) -> None:

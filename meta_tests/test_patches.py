@@ -18,7 +18,7 @@ SERIES = {
         line.split() for line in (PATCHES / "series").read_text().splitlines() if not line.startswith("#")
     )
 }
-SUPPORTED = ["1.34", "1.35", "1.36", "1.37"]
+SUPPORTED = ["1.34", "1.35", "1.36", "1.37", "1.38"]
 
 needs_go = pytest.mark.skipif(shutil.which("go") is None, reason="needs Go to fetch and compile Kubernetes")
 
@@ -286,7 +286,7 @@ def test_every_supported_minor_has_patches_and_no_patch_is_stray() -> None:
     assert set(SUPPORTED) <= set(SERIES)
     assert {name for _, patches in SERIES.values() for name in patches} == {p.name for p in PATCHES.glob("*.patch")}
     for minor, (release, _) in SERIES.items():
-        assert re.fullmatch(rf"v{re.escape(minor)}\.\d+", release)
+        assert re.fullmatch(rf"v{re.escape(minor)}\.\d+(-(alpha|beta|rc)\.\d+)?", release)
 
 
 def touched(patch: str) -> list[str]:

@@ -302,9 +302,13 @@ def test_method_of_a_later_release_is_not_required(run: Run) -> None:
 
 
 def test_method_of_a_later_release_is_judged_where_it_was_called(run: Run) -> None:
-    run(dumps={"kubernetes-1.36.json": etcd(complete())}).assert_outcomes(passed=8)
+    result = run(dumps={"kubernetes-1.36.json": etcd(complete())})
+    result.assert_outcomes(passed=7, failed=1)
+    assert "etcdserverpb.KV/RangeStream came with Kubernetes 1.37, this dump is of 1.36" in result.outlines
     odd = etcd([*complete(), *call(8, RANGE_STREAM, GET)])
-    run(dumps={"kubernetes-1.36.json": odd}).assert_outcomes(passed=7, failed=1)
+    result = run(dumps={"kubernetes-1.36.json": odd})
+    result.assert_outcomes(passed=7, failed=1)
+    result.stdout.fnmatch_lines(["New call pattern detected: etcdserverpb.KV/RangeStream(*"])
 
 
 def test_no_dump_is_told_loudly(run: Run) -> None:
@@ -337,6 +341,11 @@ def test_dotfiles_are_no_dumps(run: Run) -> None:
         ("--testdata=/nowhere", "--testdata: /nowhere*"),
         ("--kubernetes-version=v1.37", "--kubernetes-version: 'v1.37' is not a release such as 1.37"),
         ("--kubernetes-version=1.37.2", "--kubernetes-version: '1.37.2' is not a release such as 1.37"),
+        (
+            "--kubernetes-version=1.40",
+            "--kubernetes-version: 1.40 is none of 1.34, 1.35, 1.36, 1.37, 1.38 or the next, 1.39: *",
+        ),
+        ("--kubernetes-version=1.33", "--kubernetes-version: 1.33 is none of *"),
         ("--jaeger-url=localhost:16686", "--jaeger-url: 'localhost:16686' is not a URL*"),
         ("--usage-json=/nowhere/usage.json", "--usage-json: /nowhere/usage.json cannot be written*"),
         ("--usage-json=.", "--usage-json: . cannot be written*"),

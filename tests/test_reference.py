@@ -10,7 +10,7 @@ import pytest
 
 from etcd_coverage.judging.leases import LEASE_GRANT
 from etcd_coverage.key_pattern import SpecialKey, SpecialResource, key_pattern
-from etcd_coverage.reference import GRPC_METHODS, SPECIAL_KEYS, SPECIAL_RESOURCES, CallPattern, GrpcMethod
+from etcd_coverage.reference import GRPC_METHODS, RELEASES, SPECIAL_KEYS, SPECIAL_RESOURCES, CallPattern, GrpcMethod
 from etcd_coverage.suite.test_interface_use import DEMANDED
 
 CALL_PATTERNS = [
@@ -47,8 +47,20 @@ def test_methods_of_the_reference_semantics_are_there() -> None:
 @pytest.mark.parametrize("method", GRPC_METHODS, ids=lambda method: method.name)
 def test_method_is_well_formed(method: GrpcMethod) -> None:
     assert re.fullmatch(r"etcdserverpb\.[A-Z]\w+/[A-Z]\w+", method.name)
-    assert re.fullmatch(r"|\d+\.\d+", method.since)
+    assert not method.since or method.since in RELEASES
+    assert not method.until or method.until in RELEASES
     assert all(arg.name for arg in method.args)
+
+
+@pytest.mark.parametrize(("method", "pattern"), CALL_PATTERNS)
+def test_call_pattern_is_of_releases_of_its_method(method: GrpcMethod, pattern: CallPattern) -> None:
+    bounds = [
+        method.since or RELEASES[0],
+        pattern.since or method.since or RELEASES[0],
+        pattern.until or method.until or RELEASES[-1],
+        method.until or RELEASES[-1],
+    ]
+    assert [RELEASES.index(bound) for bound in bounds] == sorted(RELEASES.index(bound) for bound in bounds)
 
 
 def test_each_row_has_its_reason() -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from etcd_coverage.comparing import history as past
 from etcd_coverage.comparing.compare import ComparedRow, Comparison, Coverage
 from etcd_coverage.comparing.unseen import unseen
 from etcd_coverage.comparing.usage_file import FORMAT, Against, UsageFile, always_written, load
@@ -20,12 +21,15 @@ from etcd_coverage.judging.finding_kinds import EXPECTATIONS, NEXT_STEPS, QUALIT
 from etcd_coverage.judging.judge import judge
 from etcd_coverage.judging.usage import Example, Finding, Lease, Quality, Row, SpanCount, Text, Usage
 from etcd_coverage.reference import GRPC_METHODS, SPECIAL_KEYS, SPECIAL_RESOURCES
+from etcd_coverage.reports import history as reports
 from etcd_coverage.reports import terminal
 from etcd_coverage.reports.view import quality_line
 from etcd_coverage.suite.options import GATES, GROUP, all_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from etcd_coverage.reference import CallPattern, GrpcMethod
 
 
 __all__ = ["GATES", "GROUP"]
@@ -39,14 +43,18 @@ def expected_methods() -> str:
     """Return the table of the gRPC methods with their call patterns."""
     rows = [
         [
-            f"`{method.name}`"
-            + (f" (from {method.since} on)" if method.since else "")
-            + ("" if method.required else " (may be called)"),
-            ", ".join(pattern.name for pattern in method.call_patterns) or "any",
+            f"`{method.name}`" + _releases(method) + ("" if method.required else " (may be called)"),
+            ", ".join(f"{pattern.name}{_releases(pattern)}" for pattern in method.call_patterns) or "any",
         ]
         for method in GRPC_METHODS
     ]
     return _table(["gRPC method", "call patterns, in order"], rows)
+
+
+def _releases(row: GrpcMethod | CallPattern) -> str:
+    """Return from and up to which release the row is expected, to follow its name; "" if in every one."""
+    bounds = ([f"from {row.since} on"] if row.since else []) + ([f"until {row.until}"] if row.until else [])
+    return f" ({', '.join(bounds)})" if bounds else ""
 
 
 def expected_keys() -> str:
@@ -105,6 +113,12 @@ def output() -> str:
         f"data quality: {quality_line(usage.quality)}",
     ]
     return "\n".join(["```", *lines, "```"])
+
+
+def history() -> str:
+    """Return the history of the saved usages of the demo dumps."""
+    usages = {name: usage for path in sorted((ROOT / "usage").glob("*.json")) for name, usage in load(path).items()}
+    return reports.markdown(past.history(usages))
 
 
 def never_seen() -> str:

@@ -61,7 +61,7 @@ Takes an hour or more, and Docker Engine on Linux. 'make k8s-coverage' builds et
   --keep      leave cluster, etcd, Jaeger and network as they are at the end (patches are reversed all the same)
 
 Environment, with its value now:
-  KUBERNETES_REPO    git clone of Kubernetes 1.34 to 1.37, with tags [{kubernetes_repo}]
+  KUBERNETES_REPO    git clone of Kubernetes 1.34 to 1.38, with tags [{kubernetes_repo}]
   ETCD_REPO          git clone of etcd, built: bin/etcd [{etcd_repo}]
   KUBECONFIG         where kind writes the access to the cluster [{kubeconfig}]
   DATA_DIR           etcd's data, a new or empty directory [{data_dir}]

@@ -65,6 +65,13 @@ def _minors() -> list[str]:
     return sorted(path.name for path in (PROJECT / "tools" / "kubernetes").glob("1.*") if path.is_dir())
 
 
+def _newest_release() -> str:
+    """Return the newest minor that is out: prereleases are built too, if they are asked for."""
+    series = (PROJECT / "patches" / "kubernetes" / "series").read_text(encoding="utf-8")
+    ahead = re.findall(r"^(1\.\d+) v\S+-\S+", series, re.MULTILINE)
+    return [minor for minor in _minors() if minor not in ahead][-1]
+
+
 def _check_minor(value: str) -> None:
     if value not in _minors():
         raise UsageError(f"--kubernetes {value} is none of {' '.join(_minors())}")
@@ -98,7 +105,7 @@ class LocalSettings:
 
 def plan(reader: Reader, options: Options) -> Plan:
     """Return what this collector does in an environment."""
-    minor = options.values.get("--kubernetes", _minors()[-1])
+    minor = options.values.get("--kubernetes", _newest_release())
     output = reader.path("OUTPUT") or PROJECT / "testdata" / f"kubernetes-{minor}-local.json.gz"
     shared = common(reader, NAME, output, min_disk_gb=10, ready_seconds=180)
     settings = LocalSettings(

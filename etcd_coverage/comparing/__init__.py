@@ -1,6 +1,8 @@
 """Usage x usage: what is covered, missing or new, and what is demanded of that.
 
 - `compare`: reference usage x subject usage -> covered, missing, new
+- `moves`: rows that went over to another gRPC method or other args
+- `history`: usages of several releases -> what came, went and moved
 - `known_gaps`: rows that a subject is known to lack
 - `unseen`: reference x usages -> what was never seen
 - `gates`: comparison x what is demanded of it -> what fails

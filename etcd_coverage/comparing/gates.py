@@ -15,10 +15,11 @@ from etcd_coverage.reference import GRPC_METHODS, GRPC_PREFIX, short_name
 from etcd_coverage.text import counted, escape, percent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from etcd_coverage.comparing.compare import Comparison
     from etcd_coverage.comparing.known_gaps import KnownGap
+    from etcd_coverage.comparing.moves import RowKey
     from etcd_coverage.judging.usage import Usage
 
 
@@ -77,8 +78,17 @@ class Outcome(Struct, frozen=True, kw_only=True):
 _NOTHING = "nothing to judge here: check --reference, --gate-methods, --min-calls and --min-runs"
 
 
-def hold(subject: str, comparison: Comparison, gates: Gates, gaps: Sequence[KnownGap] = ()) -> Outcome:
-    """Hold the comparison of the subject of that name to the gates: return what fails, and what is excused."""
+def hold(
+    subject: str,
+    comparison: Comparison,
+    gates: Gates,
+    gaps: Sequence[KnownGap] = (),
+    moved: Collection[RowKey] = (),
+) -> Outcome:
+    """Hold the comparison of the subject of that name to the gates: return what fails, and what is excused.
+
+    ``moved`` are rows of the reference of which it is known that they moved.
+    """
     rows = _of_methods(comparison, gates)
     seldom = [row for row in rows if row.calls < gates.min_calls]
     volatile = [row for row in rows if _is_volatile(row, gates) and row.calls >= gates.min_calls]
@@ -88,7 +98,8 @@ def hold(subject: str, comparison: Comparison, gates: Gates, gaps: Sequence[Know
     excused: list[ComparedRow] = []
     unexcused: list[ComparedRow] = []
     for row in missing:
-        (excused if any(gap.covers(row, subject) for gap in gaps) else unexcused).append(row)
+        is_known = _key(row) in moved or any(gap.covers(row, subject) for gap in gaps)
+        (excused if is_known else unexcused).append(row)
     new = _heaviest_first(row for row in judged if row.status == NEW)
 
     failures = []
@@ -166,6 +177,10 @@ def hold_origins(
                 "have for it"
             )
     return Outcome(failures=failures, below=below, outside=outside, new_callers=new)
+
+
+def _key(row: ComparedRow) -> RowKey:
+    return row.grpc_method, row.call_pattern, row.key_pattern, row.args
 
 
 def _of_methods(comparison: Comparison, gates: Gates) -> list[ComparedRow]:

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from etcd_coverage.comparing.compare import MISSING, NEW, ComparedRow, shape_text
-from etcd_coverage.reference import GRPC_METHODS, GRPC_PREFIX, short_name
+from etcd_coverage.reference import GRPC_METHODS, GRPC_PREFIX, RELEASES, short_name
 from etcd_coverage.text import escape
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from etcd_coverage.comparing.compare import Comparison
+    from etcd_coverage.comparing.moves import Move, RowKey
 
 KNOWN_GAPS = "known_gaps.toml"
 
@@ -48,8 +49,39 @@ class KnownGap(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def is_about(self, subject: str) -> bool:
         """Return whether the dump's name fits."""
-        patterns = (self.subject,) if isinstance(self.subject, str) else self.subject
-        return any(fnmatch.fnmatchcase(subject, pattern) for pattern in patterns)
+        return _fits(self.subject, subject)
+
+
+def _fits(patterns: str | tuple[str, ...], subject: str) -> bool:
+    patterns = (patterns,) if isinstance(patterns, str) else patterns
+    return any(fnmatch.fnmatchcase(subject, pattern) for pattern in patterns)
+
+
+class KnownMove(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Rows that are known to have moved from one gRPC method and call pattern (``KV/Range List``) to another.
+
+    ``since`` is the Kubernetes release that made the move; ``subject`` narrows it as for a known gap.
+    """
+
+    rows: str
+    to: str
+    since: str
+    reason: str
+    link: str
+    subject: str | tuple[str, ...] = "*"
+
+    def is_made_by(self, move: Move, subject: str) -> bool:
+        """Return whether it is this move, in a dump of that name."""
+        return (self.rows, self.to) == (
+            f"{short_name(move.grpc_method)} {move.call_pattern}",
+            f"{short_name(move.to_method)} {move.to_call_pattern}",
+        ) and _fits(self.subject, subject)
+
+
+def moved_rows(known: Iterable[KnownMove], found: Iterable[Move], subject: str) -> set[RowKey]:
+    """Return the reference's rows of those moves that are known: they are not missing."""
+    known = list(known)
+    return {key for move in found if any(one.is_made_by(move, subject) for one in known) for key in move.left}
 
 
 class GapsError(Exception):
@@ -58,15 +90,25 @@ class GapsError(Exception):
 
 class _Gaps(Struct, frozen=True, forbid_unknown_fields=True):
     gap: list[KnownGap] = []
+    move: list[KnownMove] = []
 
 
 def read_gaps(path: Path) -> list[KnownGap]:
     """Return the known gaps in the file; `GapsError` says which entry is wrong and how."""
+    return _read(path).gap
+
+
+def read_moves(path: Path) -> list[KnownMove]:
+    """Return the known moves in the file; `GapsError` says which entry is wrong and how."""
+    return _read(path).move
+
+
+def _read(path: Path) -> _Gaps:
     # Imported here: most runs have no gaps to read.
     import tomllib
 
     try:
-        gaps = msgspec.convert(tomllib.loads(_text(path)), type=_Gaps).gap
+        found = msgspec.convert(tomllib.loads(_text(path)), type=_Gaps)
     except OSError as error:
         raise GapsError(f"cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError:
@@ -79,7 +121,7 @@ def read_gaps(path: Path) -> list[KnownGap]:
         raise GapsError(f"has an entry that is none: {escape(str(error))}; see docs/coverage.md") from None
     shapes = {method.name: [pattern.name for pattern in method.call_patterns] for method in GRPC_METHODS}
     args = {method.name: [arg.name for arg in method.args] for method in GRPC_METHODS}
-    for number, gap in enumerate(gaps, 1):
+    for number, gap in enumerate(found.gap, 1):
         where = f"[[gap]] number {number}"
         name = GRPC_PREFIX + gap.method
         parts = _SHAPE.fullmatch(gap.shape)
@@ -94,7 +136,16 @@ def read_gaps(path: Path) -> list[KnownGap]:
             raise GapsError(f"{where}: write the args of {gap.shape!r} as {parts[1]}({','.join(ordered)})")
         if not gap.reason.strip() or not gap.link.startswith(("https://", "http://")):
             raise GapsError(f"{where}: a reason and a link (https://...) are needed")
-    return gaps
+    names = {f"{short_name(method)} {pattern}" for method, patterns in shapes.items() for pattern in patterns}
+    for number, move in enumerate(found.move, 1):
+        where = f"[[move]] number {number}"
+        if wrong := [name for name in (move.rows, move.to) if name not in names]:
+            raise GapsError(f"{where}: there is no {wrong[0]!r}, a method and its call pattern such as 'KV/Range List'")
+        if not move.reason.strip() or not move.link.startswith(("https://", "http://")):
+            raise GapsError(f"{where}: a reason and a link (https://...) are needed")
+        if move.since not in RELEASES:
+            raise GapsError(f"{where}: since {move.since!r} is none of {', '.join(RELEASES)}")
+    return found
 
 
 def _text(path: Path) -> str:

@@ -9,6 +9,7 @@ METHOD_NOT_CALLED = "method-not-called"
 CALL_NOT_RECORDED = "call-not-recorded"
 NEW_KEY_PATTERN = "new-key-pattern"
 NEW_CALL_PATTERN = "new-call-pattern"
+OUTSIDE_RELEASE = "outside-release"
 LEASE_WITHOUT_ID = "lease-without-id"
 LEASE_WITHOUT_TTL = "lease-without-ttl"
 LOST_CALLS = "lost-calls"
@@ -69,6 +70,14 @@ EXPECTATIONS = (
         "New call pattern detected: METHOD(key=...,limit=true,...)",
         "no call pattern of the method matches these arguments",
         f"if Kubernetes may call it so, add a CallPattern to {REFERENCE}",
+    ),
+    FindingKind(
+        OUTSIDE_RELEASE,
+        "METHOD CALL came with Kubernetes X.Y, this dump is of X.Y",
+        "by the reference this release does not call so yet, or (ended with) no more; the release is the one that "
+        "--kubernetes-version or the dump's name says",
+        "if the dump is of another release, rename it or use --kubernetes-version; if this release may call so, change "
+        f"since or until of the row in {REFERENCE}",
     ),
     FindingKind(
         LEASE_WITHOUT_ID,

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from etcd_coverage.judging.finding_kinds import CALL_NOT_RECORDED, METHOD_NOT_CALLED, UNEXPECTED_METHOD
+from etcd_coverage.judging.finding_kinds import CALL_NOT_RECORDED, METHOD_NOT_CALLED, OUTSIDE_RELEASE, UNEXPECTED_METHOD
 from etcd_coverage.judging.origin_counts import OriginCounts, merged_origins
 from etcd_coverage.judging.server_spans import example_of
 from etcd_coverage.judging.usage import Finding, Origin
 from etcd_coverage.reference import GRPC_METHODS
+from etcd_coverage.releases import why_not
 from etcd_coverage.text import counted, escape
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from etcd_coverage.dumps.spans import Span
     from etcd_coverage.judging.ancestors import Ancestors
+    from etcd_coverage.judging.usage import Row
     from etcd_coverage.reference import GrpcMethod
 
 
@@ -67,6 +69,39 @@ def call_not_recorded(method: GrpcMethod, spans: list[Span], ancestors: Ancestor
         example=example_of(spans[0]),
         origins=_origins(spans, ancestors),
     )
+
+
+def outside_release(
+    method: GrpcMethod, spans: list[Span], rows: Iterable[Row], ancestors: Ancestors, kubernetes_version: str
+) -> list[Finding]:
+    """Return a finding if the release does not call the method, else one for each of its rows that it does not have.
+
+    ``spans`` are the method's server spans, ``rows`` its rows; of an empty release ("X.Y") everything is expected.
+    """
+    if spans and (why := why_not(method, kubernetes_version)):
+        return [
+            Finding(
+                id=OUTSIDE_RELEASE,
+                grpc_method=method.name,
+                message=f"{method.name} {why}",
+                count=len(spans),
+                example=example_of(spans[0]),
+                origins=_origins(spans, ancestors),
+            )
+        ]
+    reasons = {pattern.name: why_not(pattern, kubernetes_version) for pattern in method.call_patterns}
+    return [
+        Finding(
+            id=OUTSIDE_RELEASE,
+            grpc_method=method.name,
+            message=f"{method.name} {row.call_pattern}(key={row.key_pattern}) {reason}",
+            count=row.calls,
+            example=row.example,
+            origins=row.origins,
+        )
+        for row in rows
+        if (reason := reasons.get(row.call_pattern))
+    ]
 
 
 def unexpected_text(method: str, calls: int) -> str:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def judge(path: Path, kubernetes_version: str = "") -> Usage:
     """Return what the dump at ``path`` shows; what keeps it from being judged is in the result's ``error``.
 
-    ``kubernetes_version`` ("X.Y", empty: the newest) says which methods could not be called yet.
+    ``kubernetes_version`` ("X.Y", empty: the newest) says which rows of the reference are expected.
     """
     quality = Quality()
     # Nothing here makes cycles, and collecting among millions of young objects takes a tenth of the time:
@@ -76,10 +76,13 @@ def usage_of(resources: Iterable[Resource], quality: Quality, kubernetes_version
                 found.append(findings.call_not_recorded(method, grpc_spans[method.name], ancestors))
             elif can_call(method, kubernetes_version):
                 found.append(findings.method_not_called(method))
+        new_rows: list[Row] = []
         if method.call_patterns:
             new_rows, new_findings = classify(method, calls.get(method.name, []), patterns, ancestors, outcomes)
             rows += new_rows
             found += new_findings
+        spans_of_method = grpc_spans.get(method.name, [])
+        found += findings.outside_release(method, spans_of_method, new_rows, ancestors, kubernetes_version)
     by_pattern, lease_findings = leases(calls.get(LEASE_GRANT, []), span_maps.lease_map(calls), patterns, ancestors)
     return Usage(
         calls={escape(name): len(grpc_spans[name]) for name in sorted(grpc_spans)},

@@ -12,6 +12,7 @@
 - `layout`: tables as text, as wide as the terminal
 - `terminal`: a usage's tables and messages for the terminal
 - `comparison`: those of a comparison and its gates
+- `history`: how rows came and went, in Markdown, HTML and JSON
 - `html`, `markdown`, `junit`: a report as one page, as GitHub's Markdown, as properties of JUnit XML
 - `markdown_parts`: code and tables in Markdown
 - `write`: reports as files, whole or not at all

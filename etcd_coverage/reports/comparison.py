@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from etcd_coverage.comparing import compare
 from etcd_coverage.comparing.compare import NEW, ComparedRow, shape_text
 from etcd_coverage.comparing.gates import doubts
+from etcd_coverage.comparing.moves import moves
 from etcd_coverage.judging.usage import Usage
 from etcd_coverage.reference import GRPC_METHODS, short_name
 from etcd_coverage.reports.callers import outside_line
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from etcd_coverage.comparing.compare import Comparison
     from etcd_coverage.comparing.gates import Gates, Outcome
+    from etcd_coverage.comparing.moves import RowKey
     from etcd_coverage.judging.usage import Row
     from etcd_coverage.reports.comparison_view import ComparedTable
 
@@ -49,6 +51,7 @@ def comparison_notes(reference: Usage, subject: Usage) -> list[str]:
     lines = []
     if compare.is_same_dump(reference, subject):
         lines.append("both are usages of the same dump: the comparison shows no change of Kubernetes or etcd")
+    lines += [f"moved: {move.text()}" for move in moves(reference, subject)]
     if rows := compare.left_out(reference):
         calls = sum(row.calls for row in rows)
         lines.append(
@@ -71,8 +74,16 @@ def gates_text(outcome: Outcome, gates: Gates, reference: Usage | None, subject:
         lines.append("missing call shapes, the heaviest first:")
     for shape, calls in outcome.missing_shapes.items():
         lines.append(f"    {key_text(short_name(shape[0]))} {key_text(shape_text(shape))}: {counted(calls, 'call')}")
-    lines += _listed("missing rows, the heaviest first:", outcome.missing_rows, reference or Usage(), jaeger_url)
-    lines += _listed("new rows, the heaviest first:", outcome.new_rows, subject, jaeger_url)
+    moved = moves(reference, subject) if reference and (outcome.missing_rows or outcome.new_rows) else []
+    if moved:
+        lines.append("moved, each a line for all of its rows:")
+        lines += [f"    {key_text(move.text())}" for move in moved]
+    left = {key for move in moved for key in move.left}
+    came = {key for move in moved for key in move.came}
+    missing = [row for row in outcome.missing_rows if _key(row) not in left]
+    new = [row for row in outcome.new_rows if _key(row) not in came]
+    lines += _listed("missing rows, the heaviest first:", missing, reference or Usage(), jaeger_url)
+    lines += _listed("new rows, the heaviest first:", new, subject, jaeger_url)
     lines += _new_callers(outcome)
     lines += _outside(outcome.outside)
     lost = [row.grpc_method for row in outcome.missing_rows] + [shape[0] for shape in outcome.missing_shapes]
@@ -80,6 +91,10 @@ def gates_text(outcome: Outcome, gates: Gates, reference: Usage | None, subject:
         lines.append(f"may be not recorded rather than not called: {', '.join(reasons)}")
     lines += gates_notes(outcome, gates)
     return "\n".join(lines)
+
+
+def _key(row: ComparedRow) -> RowKey:
+    return row.grpc_method, row.call_pattern, row.key_pattern, row.args
 
 
 def gates_notes(outcome: Outcome, gates: Gates) -> list[str]:

@@ -11,6 +11,7 @@ from etcd_coverage.suite.options import all_options
 if TYPE_CHECKING:
     import argparse
 
+    from etcd_coverage.comparing.saved import Source
     from etcd_coverage.judging.data_quality import Limits
     from etcd_coverage.judging.usage import Usage
     from etcd_coverage.suite.run import Run
@@ -24,6 +25,8 @@ def checked_run(given: argparse.Namespace, project: Path, *, known_reference: Us
     """
     from etcd_coverage.comparing import gates, known_gaps, saved
     from etcd_coverage.dumps.error import DumpError
+    from etcd_coverage.reference import RELEASES
+    from etcd_coverage.releases import next_release
     from etcd_coverage.suite.run import Run
     from etcd_coverage.text import escape
 
@@ -37,6 +40,11 @@ def checked_run(given: argparse.Namespace, project: Path, *, known_reference: Us
         raise DumpError(f"--require-dumps: no dump in {run.place}: put one there, or name a folder with --testdata")
     if given.kubernetes_version and not re.fullmatch(r"\d+\.\d+", given.kubernetes_version, re.ASCII):
         raise DumpError(f"--kubernetes-version: {given.kubernetes_version!r} is not a release such as 1.37")
+    if given.kubernetes_version not in ("", *RELEASES, next_release()):
+        raise DumpError(
+            f"--kubernetes-version: {given.kubernetes_version} is none of {', '.join(RELEASES)} or the next, "
+            f"{next_release()}: see RELEASES in etcd_coverage/reference.py"
+        )
     if given.jaeger_url and not re.match(r"https?://[^/]", given.jaeger_url):
         raise DumpError(f"--jaeger-url: {given.jaeger_url!r} is not a URL such as http://localhost:16686")
     if given.origins and not given.usage_json:
@@ -49,6 +57,7 @@ def checked_run(given: argparse.Namespace, project: Path, *, known_reference: Us
     for option, target in (("--usage-markdown", given.usage_markdown), ("--usage-html", given.usage_html)):
         if target and (Path(target).is_dir() or not Path(target).absolute().parent.is_dir()):
             raise DumpError(f"{option}: {escape(target)} cannot be written: name a file in a folder that exists")
+    run.history = demanded_history(given)
     run.limits = limits_of(given)
     run.by_test = given.by_test
     demanded = gates.Gates(
@@ -77,6 +86,31 @@ def checked_run(given: argparse.Namespace, project: Path, *, known_reference: Us
     else:
         run.gates = demanded
     return run
+
+
+def demanded_history(given: argparse.Namespace) -> list[Source]:
+    """Return the usages and dumps of the history; raise `DumpError`, a whole line, if the options cannot be met."""
+    from etcd_coverage.dumps.error import DumpError
+    from etcd_coverage.suite import inputs
+    from etcd_coverage.text import escape
+
+    report = given.history_report
+    if report and not given.history:
+        raise DumpError("--history-report: name usages of other releases with --history, such as --history=usage")
+    if report and Path(report).suffix not in (".md", ".html", ".json"):
+        raise DumpError(f"--history-report: {escape(report)} ends in none of .md, .html and .json")
+    if report and (Path(report).is_dir() or not Path(report).absolute().parent.is_dir()):
+        raise DumpError(f"--history-report: {escape(report)} cannot be written: name a file in a folder that exists")
+    found: list[Source] = []
+    for path in given.history or []:
+        try:
+            sources = inputs.sources_at(path)
+        except DumpError as error:
+            raise DumpError(f"--history: {error}") from None
+        if not sources:
+            raise DumpError(f"--history: there is no dump and no saved usage in {escape(path)}")
+        found += sources
+    return found
 
 
 def limits_of(given: argparse.Namespace) -> Limits:

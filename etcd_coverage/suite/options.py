@@ -34,8 +34,8 @@ def add_options(parser: pytest.Parser) -> None:
         "--kubernetes-version",
         metavar="X.Y",
         default="",
-        help="the release that the dumps are from: methods that came later need not be called "
-        "(default: as the file name says, as in kubernetes-1.36.json.gz, else the newest)",
+        help="the release that the dumps are from, one that the reference knows or the next: what came later need not "
+        "be called, and must not (default: as the file name says, as in kubernetes-1.36.json.gz, else any)",
     )
     judging.addoption(
         "--max-lost-calls",
@@ -87,6 +87,18 @@ def add_options(parser: pytest.Parser) -> None:
         "--usage-summary",
         action="store_true",
         help="appends the Markdown to $GITHUB_STEP_SUMMARY, in a step of GitHub Actions",
+    )
+    judging.addoption(
+        "--history",
+        metavar="PATH",
+        action="append",
+        help="shows what came, went and moved from release to release: in these saved usages and dumps (a file or a "
+        "folder, may be given several times), and in what is judged (docs/history.md)",
+    )
+    judging.addoption(
+        "--history-report",
+        metavar="FILE",
+        help="writes that history, each row in each release: FILE ends in .md, .html or .json",
     )
     gating = parser.getgroup(GATES)
     gating.addoption(

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 from msgspec.structs import replace
 
-from etcd_coverage.comparing import advise, compare, gates, known_gaps, saved
+from etcd_coverage.comparing import advise, compare, gates, known_gaps, moves, saved
+from etcd_coverage.comparing import history as past
 from etcd_coverage.comparing.saved import Reference, Source
 from etcd_coverage.dumps.error import DumpError
 from etcd_coverage.judging import usage
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 
     from etcd_coverage.comparing.compare import Comparison
     from etcd_coverage.comparing.gates import Gates, Outcome
-    from etcd_coverage.comparing.known_gaps import KnownGap
+    from etcd_coverage.comparing.history import History
+    from etcd_coverage.comparing.known_gaps import KnownGap, KnownMove
     from etcd_coverage.comparing.saved import Saved
     from etcd_coverage.judging.usage import Usage
     from etcd_coverage.reports.view import Report
@@ -57,9 +59,11 @@ class Run:
         self.gates = gates.Gates()
         self.limits = Limits()
         self.by_test = False
+        self.history: list[Source] = []
         self._reference_usage: Usage | None = None
         self._comparisons: dict[str, Comparison] = {}
         self._gaps: list[KnownGap] = []
+        self._moves: list[KnownMove] = []
         self._kubernetes_version = kubernetes_version
 
     def header(self) -> list[str]:
@@ -98,6 +102,7 @@ class Run:
         if gaps is not None:
             try:
                 self._gaps = known_gaps.read_gaps(gaps)
+                self._moves = known_gaps.read_moves(gaps)
             except known_gaps.GapsError as error:
                 raise DumpError(f"{escape(str(gaps))} {error}") from None
 
@@ -159,7 +164,8 @@ class Run:
         by_origin = gates.hold_origins(name, self.usages[name], self.gates, comparison, reference)
         if comparison is None:
             return by_origin
-        found = gates.hold(name, comparison, self.gates, self._gaps)
+        moved = known_gaps.moved_rows(self._moves, moves.moves(self.reference_usage(), self.usages[name]), name)
+        found = gates.hold(name, comparison, self.gates, self._gaps, moved)
         return replace(
             found,
             failures=found.failures + by_origin.failures,
@@ -253,6 +259,14 @@ class Run:
         if missing and (reasons := gates.doubts({row.grpc_method for row in missing}, subject)):
             notes.append(f"what is missing may be not recorded rather than not called: {', '.join(reasons)}")
         return notes
+
+    def history_of_all(self) -> History:
+        """Return the history of the usages given for it and of all that was judged; `DumpError` if one cannot be read.
+
+        Of two of one name the one that was judged counts.
+        """
+        judged = {past.name_of(self.sources[name]): one for name, one in self.usages.items() if one.error is None}
+        return past.history(past.read(self.history) | judged)
 
     def encoded_usages(self) -> dict[str, str]:
         """Return what was computed, as text, for another process of the same version."""

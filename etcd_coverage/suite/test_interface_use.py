@@ -9,7 +9,7 @@ import pytest
 from etcd_coverage.judging.finding_kinds import QUALITY_IDS, UNEXPECTED_METHOD
 from etcd_coverage.judging.leases import LEASE_GRANT
 from etcd_coverage.reference import GRPC_METHODS, GrpcMethod
-from etcd_coverage.releases import can_call
+from etcd_coverage.releases import why_not
 
 if TYPE_CHECKING:
     from etcd_coverage.judging.usage import Finding
@@ -34,10 +34,8 @@ class TestInterfaceUse:
     @pytest.mark.parametrize("method", DEMANDED)
     def test_method_usage(self, etcd_verdict: Verdict, method: GrpcMethod) -> None:
         called = method.name in etcd_verdict.usage.calls
-        if not called and not can_call(method, etcd_verdict.kubernetes_version):
-            pytest.skip(
-                f"{method.name} came with Kubernetes {method.since}, this dump is of {etcd_verdict.kubernetes_version}"
-            )
+        if not called and (why := why_not(method, etcd_verdict.kubernetes_version)):
+            pytest.skip(f"{method.name} {why}")
         etcd_verdict.expect_none(_of_method(etcd_verdict, method.name))
 
     def test_lease_grant(self, etcd_verdict: Verdict) -> None:

@@ -42,4 +42,30 @@ def write(given: argparse.Namespace, run: Run) -> tuple[list[str], bool]:
         except OSError as error:
             lines.append(f"{escape(str(error.filename))}: cannot be written: {error.strerror or error}")
             failed = True
+    if run.history:
+        found, has_failed = _history(given, run)
+        lines += found
+        failed = failed or has_failed
     return lines, failed
+
+
+def _history(given: argparse.Namespace, run: Run) -> tuple[list[str], bool]:
+    from etcd_coverage.atomic import write_atomically
+    from etcd_coverage.dumps.error import DumpError
+    from etcd_coverage.reports import history as reports
+    from etcd_coverage.text import escape
+
+    try:
+        history = run.history_of_all()
+        labels = ", ".join(column.label for column in history.columns)
+        changes = list(reports.lines(history)) or ["nothing changed"]
+        lines = [f"history of {labels}:", *(f"  {line}" for line in changes)]
+        if given.history_report:
+            path = Path(given.history_report)
+            write_atomically(path, reports.FORMS[path.suffix](history).encode())
+            lines.append(f"history written to {escape(str(path))}")
+    except DumpError as error:
+        return [str(error)], True
+    except OSError as error:
+        return [f"{escape(str(error.filename))}: cannot be written: {error.strerror or error}"], True
+    return lines, False

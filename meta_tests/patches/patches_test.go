@@ -5,6 +5,8 @@ package patches
 import (
 	"context"
 	"os"
+	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -39,7 +41,13 @@ func newTracing() (*tracetest.SpanRecorder, *sdktrace.TracerProvider) {
 }
 
 func startEtcd(t *testing.T) *kubernetes.Client {
-	endpoints := testserver.RunEtcd(t, nil).Endpoints()
+	run := reflect.ValueOf(testserver.RunEtcd)
+	arguments := []reflect.Value{reflect.ValueOf(t)}
+	if !run.Type().IsVariadic() {
+		// Until Kubernetes 1.37: a configuration, nil for the usual one.
+		arguments = append(arguments, reflect.Zero(run.Type().In(1)))
+	}
+	endpoints := run.Call(arguments)[0].Interface().(*kubernetes.Client).Endpoints()
 	client, err := kubernetes.New(clientv3.Config{Endpoints: endpoints, DialTimeout: 20 * time.Second})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = client.Close() })
@@ -60,10 +68,20 @@ func newStorage(t *testing.T, endpoints []string, tracing *sdktrace.TracerProvid
 	}
 	newPod := func() runtime.Object { return &example.Pod{} }
 	newPods := func() runtime.Object { return &example.PodList{} }
-	store, destroy, err := factory.Create(*config.ForResource(schema.GroupResource{Resource: "pods"}), newPod, newPods, "/pods")
-	require.NoError(t, err)
-	t.Cleanup(destroy)
-	return store
+	create := reflect.ValueOf(factory.Create)
+	arguments := []any{*config.ForResource(schema.GroupResource{Resource: "pods"}), newPod, newPods, "/pods"}
+	values := make([]reflect.Value, len(arguments))
+	for i, argument := range arguments {
+		values[i] = reflect.ValueOf(argument)
+	}
+	if create.Type().NumIn() > len(values) {
+		// Kubernetes 1.38: a ReverseKeyFunc, which only watches of the watch cache need.
+		values = slices.Insert(values, 3, reflect.Zero(create.Type().In(3)))
+	}
+	made := create.Call(values)
+	require.Nil(t, made[2].Interface())
+	t.Cleanup(made[1].Interface().(factory.DestroyFunc))
+	return made[0].Interface().(storage.Interface)
 }
 
 func createPod(t *testing.T, store storage.Interface, key string) *example.Pod {

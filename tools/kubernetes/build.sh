@@ -37,6 +37,9 @@ grep --quiet "k8s.io/kubernetes $release" "$module/go.mod" ||
     fail "tools/kubernetes/$minor/go.mod has not the release of patches/kubernetes/series, $release"
 read -ra patches <<<"$patches"
 
+# Go's container images say local; a release may need a newer Go, which the go command then fetches.
+[[ $(go env GOTOOLCHAIN) != local ]] || export GOTOOLCHAIN=auto
+
 # Runs side by side build once.
 mkdir -p "$work/bin"
 exec 9>"$work/lock"
