@@ -13,7 +13,7 @@ from etcd_coverage.dumps.error import DumpError
 from etcd_coverage.dumps.kinds import read_dump
 from etcd_coverage.judging.judge import judge
 from meta_tests.builder import GET, JSON, RANGE, call, etcd, span, write
-from meta_tests.test_otlp import ours, snake
+from meta_tests.readings import ours, snake
 
 if TYPE_CHECKING:
     from pathlib import Path
