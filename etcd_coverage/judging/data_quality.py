@@ -116,7 +116,7 @@ def _other_prefix(usage: Usage) -> Iterator[Finding]:
     calls = known[prefix]
     if 2 * calls > keyed:
         shown = shorten(prefix, 80) or "/"
-        what = f"most keys ({calls} of {counted(keyed, 'call')}) are under {shown}, not /registry"
+        what = f"most keys ({calls} of {counted(keyed, 'call')}) are under {shown}"
         message = f"{what}: the apiserver runs with --etcd-prefix={shown}"
         example = next(row.example for row in usage.rows if not row.known_key and row.key_pattern.startswith(prefix))
         yield Finding(id=OTHER_PREFIX, grpc_method="", message=message, count=calls, example=example)
