@@ -311,6 +311,21 @@ def test_method_of_a_later_release_is_judged_where_it_was_called(run: Run) -> No
     result.stdout.fnmatch_lines(["New call pattern detected: etcdserverpb.KV/RangeStream(*"])
 
 
+@pytest.mark.parametrize("prefix", ["/kube", "kube", "//kube/"])
+def test_another_etcd_prefix_is_written_as_the_apiserver_takes_it(run: Run, prefix: str) -> None:
+    kube = json.loads(json.dumps(etcd(complete())).replace("/registry/", "/kube/"))
+    result = run(f"--etcd-prefix={prefix}", dumps={"a.json": kube})
+    result.assert_outcomes(passed=8)
+    assert f"  options: --etcd-prefix={prefix}" in result.outlines
+
+
+def test_another_etcd_prefix_is_named_where_it_was_not_given(run: Run) -> None:
+    kube = json.loads(json.dumps(etcd(complete())).replace("/registry/", "/kube/"))
+    result = run(dumps={"a.json": kube})
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["other-prefix: judge with the --etcd-prefix that the message names: *"])
+
+
 def test_no_dump_is_told_loudly(run: Run) -> None:
     result = run("-rs")
     result.assert_outcomes(skipped=8)

@@ -188,8 +188,8 @@ def test_workers_agree(distribution: str, run: Run, pytester: pytest.Pytester) -
 
 
 NAMES = (
-    "[nightly] kubernetes-1.36.json",
-    "kubernetes-1.36 [2].json",
+    "[nightly] kubernetes-1.37.json",
+    "kubernetes-1.37 [2].json",
     "a'b\"c d.json",
     "-k.json",
     "a[b-c]::d.json",

@@ -21,6 +21,7 @@ from etcd_coverage.dumps.error import DumpError
 from etcd_coverage.judging.judge import judge
 from etcd_coverage.judging.origin_counts import MOST_SAVED, with_heaviest_origins
 from etcd_coverage.judging.usage import Usage
+from etcd_coverage.key_pattern import PREFIX
 from etcd_coverage.text import escape, shorten_middle
 
 SEPARATOR = "::"
@@ -118,10 +119,10 @@ def same(one: Source, other: Source) -> bool:
     return one.entry == other.entry and one.path.resolve() == other.path.resolve()
 
 
-def usage_of(source: Source, kubernetes_version: str = "") -> Usage:
+def usage_of(source: Source, kubernetes_version: str = "", etcd_prefix: str = PREFIX) -> Usage:
     """Return the usage: a saved one as it was recorded, a dump's as `judge.judge` finds it."""
     if not source.is_saved:
-        return judge(source.path, kubernetes_version)
+        return judge(source.path, kubernetes_version, etcd_prefix)
     try:
         usages = source.opened.usages
     except DumpError as error:

@@ -14,7 +14,7 @@ from etcd_coverage.judging.origin_counts import OriginCounts, errors
 from etcd_coverage.judging.reference_rows import python_dict
 from etcd_coverage.judging.server_spans import example_of
 from etcd_coverage.judging.usage import Finding, Row
-from etcd_coverage.key_pattern import every_pattern, key_pattern
+from etcd_coverage.key_pattern import PREFIX, every_pattern, key_pattern
 from etcd_coverage.reference import GRPC_METHODS, SPECIAL_KEYS, SPECIAL_RESOURCES
 from etcd_coverage.text import escape
 
@@ -29,18 +29,38 @@ if TYPE_CHECKING:
 
 
 class KeyPatterns:
-    """Key -> key pattern by the tables of reference.py, each key read once."""
+    """Key -> key pattern by the tables of reference.py, each key read once.
 
-    def __init__(self) -> None:
+    ``prefix`` is the apiserver's --etcd-prefix: keys under it have the patterns of those under /registry, so that
+    usages can be compared, and keys under /registry have none.
+    """
+
+    def __init__(self, prefix: str = PREFIX) -> None:
         self._known: dict[str, str | None] = {}
+        self._prefix = prefix
 
     def find(self, key: str) -> str | None:
         """Return the pattern of the key; None if it has none."""
         try:
             return self._known[key]
         except KeyError:
-            pattern = self._known[key] = key_pattern(key, SPECIAL_KEYS, SPECIAL_RESOURCES)
+            pattern = self._known[key] = key_pattern(self._under_registry(key), SPECIAL_KEYS, SPECIAL_RESOURCES)
             return pattern
+
+    def as_under_registry(self, method: GrpcMethod, attributes: Attributes) -> Attributes:
+        """Return the attributes with the method's key as it would be under /registry: call patterns may name it."""
+        if self._prefix == PREFIX or not method.key or method.key not in attributes:
+            return attributes
+        return attributes | {method.key: self._under_registry(get_str(attributes, method.key))}
+
+    def _under_registry(self, key: str) -> str:
+        """Return the key as it would be under /registry; "" for one of another prefix."""
+        if self._prefix == PREFIX:
+            return key
+        if key.startswith(f"{self._prefix}/"):
+            return PREFIX + key.removeprefix(self._prefix)
+        # The compactor's key has no prefix.
+        return "" if key.startswith("/") else key
 
 
 class _Group:
@@ -80,14 +100,14 @@ def classify(
     tests = [(arg.name, arg.is_set) for arg in method.args]
     order = [(pattern.name, pattern.matches) for pattern in method.call_patterns]
     for call in calls:
-        attributes = call.attributes
+        attributes = patterns.as_under_registry(method, call.attributes)
         args = tuple([name for name, is_set in tests if is_set(attributes)])
         call_pattern = ""
         for name, matches in order:
             if matches(attributes):
                 call_pattern = name
                 break
-        pattern, known = _pattern_of(method, attributes, patterns)
+        pattern, known = _pattern_of(method, call.attributes, patterns)
         key = (pattern, call_pattern, known, args)
         group = groups.get(key)
         if group is None:

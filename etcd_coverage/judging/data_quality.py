@@ -115,7 +115,7 @@ def _other_prefix(usage: Usage) -> Iterator[Finding]:
     if 2 * calls > keyed:
         prefixes = _likely([prefix for prefix in known if known[prefix] == calls], unknown)
         shown = [shorten(prefix, 80) or "/" for prefix in prefixes]
-        what = f"most keys ({calls} of {counted(keyed, 'call')}) are under {shown[0]}, not {PREFIX}"
+        what = f"most keys ({calls} of {counted(keyed, 'call')}) are under {shown[0]}"
         message = f"{what}: the apiserver runs with {' or '.join(f'--etcd-prefix={one}' for one in shown)}"
         example = next(row.example for row in unknown if row.key_pattern.startswith(f"{prefixes[0]}/"))
         yield Finding(id=OTHER_PREFIX, grpc_method="", message=message, count=calls, example=example)

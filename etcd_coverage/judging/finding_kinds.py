@@ -147,9 +147,9 @@ QUALITY = (
     ),
     FindingKind(
         OTHER_PREFIX,
-        "most keys are under PREFIX, not /registry",
+        "most keys are under PREFIX",
         "the apiserver runs with --etcd-prefix",
-        "start the apiserver without --etcd-prefix: the reference has keys under /registry",
+        "judge with the --etcd-prefix that the message names: keys under it count as those under /registry",
     ),
 )
 """What makes a dump's own numbers wrong."""

@@ -14,6 +14,7 @@ from etcd_coverage.judging.finding_kinds import OVERWRITTEN_STEP
 from etcd_coverage.judging.leases import LEASE_GRANT, leases
 from etcd_coverage.judging.outcomes import Outcomes
 from etcd_coverage.judging.usage import Finding, Quality, Row, Usage
+from etcd_coverage.key_pattern import PREFIX
 from etcd_coverage.reference import GRPC_METHODS
 from etcd_coverage.releases import can_call
 from etcd_coverage.text import counted, escape
@@ -25,10 +26,11 @@ if TYPE_CHECKING:
     from etcd_coverage.dumps.spans import Resource
 
 
-def judge(path: Path, kubernetes_version: str = "") -> Usage:
+def judge(path: Path, kubernetes_version: str = "", etcd_prefix: str = PREFIX) -> Usage:
     """Return what the dump at ``path`` shows; what keeps it from being judged is in the result's ``error``.
 
-    ``kubernetes_version`` ("X.Y", empty: the newest) says which rows of the reference are expected.
+    ``kubernetes_version`` ("X.Y", empty: the newest) says which rows of the reference are expected, ``etcd_prefix``
+    is that of the apiserver.
     """
     quality = Quality()
     # Nothing here makes cycles, and collecting among millions of young objects takes a tenth of the time:
@@ -38,7 +40,7 @@ def judge(path: Path, kubernetes_version: str = "") -> Usage:
     try:
         dump = open_dump(path)
         quality.traces_limit = dump.traces_limit
-        return usage_of(dump.resources, quality, kubernetes_version)
+        return usage_of(dump.resources, quality, kubernetes_version, etcd_prefix)
     except DumpError as error:
         return Usage(quality=quality, error=f"{escape(str(path))}: {error}")
     finally:
@@ -46,7 +48,9 @@ def judge(path: Path, kubernetes_version: str = "") -> Usage:
             gc.enable()
 
 
-def usage_of(resources: Iterable[Resource], quality: Quality, kubernetes_version: str) -> Usage:
+def usage_of(
+    resources: Iterable[Resource], quality: Quality, kubernetes_version: str, etcd_prefix: str = PREFIX
+) -> Usage:
     """Return what the resources of one dump tell, ``quality`` filled in; raise `DumpError` if they cannot be judged."""
     spans = span_maps.spans_map(resources, quality)
     if not quality.spans:
@@ -67,7 +71,7 @@ def usage_of(resources: Iterable[Resource], quality: Quality, kubernetes_version
     losses.count_faulty_calls(spans, calls, quality)
     ancestors = Ancestors(spans)
     outcomes = Outcomes(spans)
-    patterns = KeyPatterns()
+    patterns = KeyPatterns(etcd_prefix)
     rows: list[Row] = []
     found: list[Finding] = findings.unexpected_methods(grpc_spans, ancestors)
     for method in GRPC_METHODS:

@@ -45,6 +45,8 @@ def checked_run(given: argparse.Namespace, project: Path, *, known_reference: Us
             f"--kubernetes-version: {given.kubernetes_version} is none of {', '.join(RELEASES)} or the next, "
             f"{next_release()}: see RELEASES in etcd_coverage/reference.py"
         )
+    if given.etcd_prefix and not given.etcd_prefix.isprintable():
+        raise DumpError(f"--etcd-prefix: {escape(given.etcd_prefix)} is no prefix such as /registry")
     if given.jaeger_url and not re.match(r"https?://[^/]", given.jaeger_url):
         raise DumpError(f"--jaeger-url: {given.jaeger_url!r} is not a URL such as http://localhost:16686")
     if given.origins and not given.usage_json:
@@ -58,6 +60,9 @@ def checked_run(given: argparse.Namespace, project: Path, *, known_reference: Us
         if target and (Path(target).is_dir() or not Path(target).absolute().parent.is_dir()):
             raise DumpError(f"{option}: {escape(target)} cannot be written: name a file in a folder that exists")
     run.history = demanded_history(given)
+    if given.etcd_prefix:
+        # As the apiserver does: https://pkg.go.dev/k8s.io/apiserver/pkg/storage/etcd3
+        run.etcd_prefix = "/".join(["", *filter(None, given.etcd_prefix.split("/"))])
     run.limits = limits_of(given)
     run.by_test = given.by_test
     demanded = gates.Gates(

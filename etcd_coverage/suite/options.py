@@ -38,6 +38,12 @@ def add_options(parser: pytest.Parser) -> None:
         "be called, and must not (default: as the file name says, as in kubernetes-1.36.json.gz, else any)",
     )
     judging.addoption(
+        "--etcd-prefix",
+        metavar="PREFIX",
+        help="the apiserver's --etcd-prefix: keys under it count as those under /registry, which then are none "
+        "(default: /registry)",
+    )
+    judging.addoption(
         "--max-lost-calls",
         metavar="PCT",
         type=_parsed_by("percentage"),

@@ -14,6 +14,7 @@ from etcd_coverage.dumps.error import DumpError
 from etcd_coverage.judging import usage
 from etcd_coverage.judging.data_quality import Limits, with_quality_findings
 from etcd_coverage.judging.origin_counts import MOST_SAVED
+from etcd_coverage.key_pattern import PREFIX
 from etcd_coverage.releases import release_of
 from etcd_coverage.reports import comparison as comparison_text
 from etcd_coverage.suite import inputs
@@ -60,6 +61,7 @@ class Run:
         self.limits = Limits()
         self.by_test = False
         self.history: list[Source] = []
+        self.etcd_prefix = PREFIX
         self._reference_usage: Usage | None = None
         self._comparisons: dict[str, Comparison] = {}
         self._gaps: list[KnownGap] = []
@@ -120,7 +122,7 @@ class Run:
             if self._reference_usage is not None and self.reference and saved.same(source, self.reference):
                 found = self._reference_usage
             else:
-                found = saved.usage_of(source, self.release(name))
+                found = saved.usage_of(source, self.release(name), self.etcd_prefix)
             self.usages[name] = with_quality_findings(found, self.limits)
         return self.usages[name]
 
@@ -198,10 +200,11 @@ class Run:
     def _command(self, source: Source) -> list[str]:
         """Return the command that judges the dump alone, in the folder in which this run was started."""
         version = [f"--kubernetes-version={self._kubernetes_version}"] if self._kubernetes_version else []
+        prefix = [f"--etcd-prefix={self.etcd_prefix or '/'}"] if self.etcd_prefix != PREFIX else []
         path = f"{source.path}{saved.SEPARATOR}{source.entry}" if source.entry else str(source.path)
         # Else callers that are not among the heaviest would not be in the new reference.
         origins = ["--origins=all"] if self.gates.fail_on_new_caller else []
-        return ["etcd-coverage", path, *version, *origins]
+        return ["etcd-coverage", path, *version, *prefix, *origins]
 
     def unused_gaps(self) -> list[str]:
         """Return each known gap that matches nothing any more."""
