@@ -101,9 +101,7 @@ def ui_span(span: JSON, process: str, scope: JSON) -> JSON:
         "traceID": span["traceId"].removeprefix("0" * 16),
         "spanID": span["spanId"],
         "operationName": span["name"],
-        "references": [
-            {"refType": "CHILD_OF", "traceID": span["traceId"].removeprefix("0" * 16), "spanID": parent}
-        ]
+        "references": [{"refType": "CHILD_OF", "traceID": span["traceId"].removeprefix("0" * 16), "spanID": parent}]
         if parent
         else [],
         "startTime": int(span["startTimeUnixNano"]) // 1000,

@@ -67,7 +67,7 @@ def test_kind_gives_the_same_usage_of_a_whole_dump(
     same_usage(tmp_path, some_traces(path, 10**9), convert)
 
 
-def test_each_kind_of_the_table_is_converted_to(tmp_path: Path, sample: JSON) -> None:
+def test_each_kind_of_the_table_is_converted_to(sample: JSON) -> None:
     recognised = set()
     for convert in CONVERTERS.values():
         data = memoryview(convert(sample))
@@ -111,7 +111,7 @@ def spans_of(path: Path) -> list[tuple[str, str, str]]:
     return [(span.trace_id, span.span_id, span.name) for one in read_dump(path) for span in one.spans]
 
 
-@pytest.mark.parametrize("pack", [gzip.compress, zstd.compress])
+@pytest.mark.parametrize("pack", [gzip.compress, zstd.compress], ids=["gzip", "zstd"])
 def test_several_members_or_frames_are_one_file(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
     whole = spans_of(write(tmp_path / "plain", LINES))
     parts = b"".join(pack(line) for line in LINES.splitlines(keepends=True))
@@ -149,9 +149,12 @@ WRONG = {
     "a name twice": (b'{"data":[{"spans":[],"spans":[],"processes":{}}]}', '"spans" twice in one object'),
     "broken protobuf": (MESSAGES[:40] + b"\xff" * 40 + MESSAGES[80:], "message 0: resourceSpans[0] is broken protobuf"),
     "a message of another length": (b"\0\0\0\1" + MESSAGES[4:], "is a binary file"),
-    "a message that is none": (MESSAGES + b"\0\0\0\2{}", "message 3: "),
+    "a message that is none": (MESSAGES + b"\0\0\0\2[]", "message 3: "),
     "old spans in protobuf": (b"\x0a\x06\xc2\x3e\x03\x12\x01\x00", "is a binary file"),
-    "a cut frame": (behind_four_bytes([zstd.compress(compact(ONE))[:-9]]), "message 0: is a zstd frame that was cut off"),
+    "a cut frame": (
+        behind_four_bytes([zstd.compress(compact(ONE))[:-9]]),
+        "message 0: is a zstd frame that was cut off",
+    ),
     "a text of newlines": (b"\n\n\nHello", 'is plain text, not a dump ("Hello")'),
 }
 

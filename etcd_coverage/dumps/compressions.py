@@ -6,6 +6,7 @@ import gzip
 import sys
 import zlib
 from collections.abc import Callable
+from io import BufferedIOBase
 from typing import IO, cast
 
 from msgspec import Struct
@@ -26,12 +27,12 @@ ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 """What a zstd frame starts with, https://www.rfc-editor.org/rfc/rfc8878#name-zstandard-frames."""
 
 
-def _open_zstd(file: IO[bytes]) -> IO[bytes]:
-    return cast("IO[bytes]", zstd.ZstdFile(file, options=_LIMITS))
+def _open_zstd(file: IO[bytes]) -> BufferedIOBase:
+    return cast("BufferedIOBase", zstd.ZstdFile(file, options=_LIMITS))
 
 
-def _open_gzip(file: IO[bytes]) -> IO[bytes]:
-    return cast("IO[bytes]", gzip.open(file))
+def _open_gzip(file: IO[bytes]) -> BufferedIOBase:
+    return cast("BufferedIOBase", gzip.open(file))
 
 
 class Compression(Struct, frozen=True):
@@ -44,7 +45,7 @@ class Compression(Struct, frozen=True):
     name: str
     magic: bytes
     suffix: str
-    open: Callable[[IO[bytes]], IO[bytes]]
+    open: Callable[[IO[bytes]], BufferedIOBase]
 
 
 COMPRESSIONS = (

@@ -1,7 +1,7 @@
 """Several JSON documents in one body: in an array, one after another, or one in each line.
 
-Lines are what the OpenTelemetry Collector's file exporter writes, see `otlp_request`. One after another is how gRPC-gateway
-streams Jaeger's answers: https://grpc-ecosystem.github.io/grpc-gateway/docs/mapping/customizing_your_gateway/
+Lines are what the OpenTelemetry Collector's file exporter writes, see `otlp_request`. One after another is how
+gRPC-gateway streams Jaeger's answers: https://grpc-ecosystem.github.io/grpc-gateway/docs/mapping/customizing_your_gateway/
 """
 
 from __future__ import annotations

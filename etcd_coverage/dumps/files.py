@@ -76,14 +76,14 @@ def _unpacked(file: BinaryIO, compression: Compression, again: str, bomb: int) -
     try:
         with compression.open(file) as unpacked, tempfile.TemporaryFile() as plain:
             most = max(bomb, BOMB_RATIO * os.fstat(file.fileno()).st_size)
-            chunk = unpacked.read(_CHUNK)
-            _refuse_empty(chunk, again)
-            while chunk:
+            # Not read, which returns nothing of what stands before a cut.
+            while chunk := unpacked.read1(_CHUNK):
                 size += plain.write(chunk)
                 if size > most:
                     raise DumpError(f"is {what} that unpacks to over {BOMB_RATIO} times its size: no dump does")
-                chunk = unpacked.read(_CHUNK)
             plain.flush()
+            plain.seek(0)
+            _refuse_empty(plain.read(_CHUNK), again)
             return memoryview(mmap.mmap(plain.fileno(), 0, access=mmap.ACCESS_READ))
     except EOFError:
         raise DumpError(f"is {what} that was cut off after {size} unpacked bytes: {again}") from None
@@ -106,7 +106,9 @@ def refuse_other(data: memoryview) -> None:
             raise DumpError(f"is compressed with {name}: unpack it first, only gzip and zstd are read directly")
     if compression := compression_of(head):
         raise DumpError(f"is packed twice, inside of it is {compression.name}: unpack it first")
-    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, b"\0\0\xfe\xff")) or head[:4].count(0) > 1:
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, b"\0\0\xfe\xff")) or (
+        head[:4].count(0) > 1 and head.replace(b"\0", b"").lstrip().startswith((b"{", b"["))
+    ):
         raise DumpError("is UTF-16 or UTF-32 text: save it as UTF-8, as JSON demands")
     start = head.lstrip(b" \t\r\n")
     if start[:1] in (b"", b"{", b"["):

@@ -1,8 +1,9 @@
 """Requests behind their lengths, in protobuf or JSON, plain or each packed with zstd -> spans.
 
 Two framings are read: a varint before each request, protobuf's own
-(https://protobuf.dev/programming-guides/techniques/#streaming), and the four bytes of the OpenTelemetry Collector's file
-exporter, a big-endian number, which it writes with ``format: proto``, and with ``compression: zstd`` also around JSON:
+(https://protobuf.dev/programming-guides/techniques/#streaming), and the four bytes of the OpenTelemetry Collector's
+file exporter, a big-endian number, which it writes with ``format: proto``, and with ``compression: zstd`` also around
+JSON, where each message is a frame of its own:
 https://github.com/open-telemetry/opentelemetry-collector-contrib/tree/main/exporter/fileexporter#file-format
 """
 

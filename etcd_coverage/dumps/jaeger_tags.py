@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from etcd_coverage.attributes import Attributes, AttributeValue
 
 NO_ATTRIBUTES = frozenset(
-    ("span.kind", "error", "internal.span.format", "w3c.tracestate")
-    + tuple(f"otel.{name}" for name in ("status_code", "status_description", "scope.name", "scope.version"))
+    [
+        *("span.kind", "error", "internal.span.format", "w3c.tracestate"),
+        *("otel.status_code", "otel.status_description", "otel.scope.name", "otel.scope.version"),
+    ]
 )
 """The tags that Jaeger makes of other fields of OTLP, in both directions.
 

@@ -2,8 +2,8 @@
 
 It is what Jaeger's ``GET /api/traces`` answers: the types are those of
 https://github.com/jaegertracing/jaeger/blob/main/internal/uimodel/model.go. How OTLP's fields become its tags, logs and
-references: https://opentelemetry.io/docs/specs/otel/trace/sdk_exporters/jaeger/. Counts of dropped attributes and events
-are lost in it, and lists in attributes become texts.
+references: https://opentelemetry.io/docs/specs/otel/trace/sdk_exporters/jaeger/. Counts of dropped attributes and
+events are lost in it, and lists in attributes become texts.
 """
 
 from __future__ import annotations
@@ -86,7 +86,9 @@ def read(data: memoryview) -> list[Resource]:
     except msgspec.DecodeError as error:
         refuse_malformed(data, str(error))
     if bytes(answer.errors) not in (b"", b"null", b"[]"):
-        raise DumpError(f"is an error that Jaeger answered, not a dump: {start_of(answer.errors)}; use {DOWNLOAD}")
+        raise DumpError(
+            f"is an error that Jaeger answered, not a dump: {start_of(bytes(answer.errors))}; use {DOWNLOAD}"
+        )
     if len(msgspec.json.encode(answer)) != len(data):
         _refuse_twice(data)
     resources = [resource for number, trace in enumerate(answer.data or []) for resource in _resources(trace, number)]

@@ -65,7 +65,7 @@ _NAMES = frozenset(("result", "resourceSpans", "resource_spans", "batches", "dat
 
 
 def _read_items(data: memoryview) -> list[Resource]:
-    return [resource for resource in _of_each(list(documents.items(data)))[0]]
+    return _of_each(list(documents.items(data)))[0]
 
 
 JSON_KINDS = (
@@ -105,7 +105,7 @@ KINDS = (
     *JSON_KINDS,
     Kind("several of these in an array", "`[{...}, {...}]`", "`.json`", documents.is_array, _read_items),
     Kind(
-        "messages of the OpenTelemetry Collector's file exporter, in protobuf or JSON, each alone packed with zstd or not",
+        "messages of the OpenTelemetry Collector's file exporter, in protobuf or JSON, each alone packed with zstd",
         "four bytes, a big-endian length, before each",
         "`.pb`, `.binpb`, `.zst`",
         framed.is_of_file_exporter,

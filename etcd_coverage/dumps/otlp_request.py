@@ -1,7 +1,7 @@
 """OTLP's ``ExportTraceServiceRequest``, or its ``TracesData``, in JSON -> spans: ``{"resourceSpans": [...]}``.
 
-It is also what Jaeger's ``/api/v3/traces/ID`` answered before its envelope, and each line of a file of the OpenTelemetry
-Collector's exporter (https://opentelemetry.io/docs/specs/otel/protocol/file-exporter/).
+Each line of a file of the OpenTelemetry Collector's exporter is one
+(https://opentelemetry.io/docs/specs/otel/protocol/file-exporter/).
 """
 
 from __future__ import annotations
