@@ -9,7 +9,7 @@ import subprocess
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import msgspec
@@ -30,7 +30,7 @@ pytestmark = [
     pytest.mark.skipif(not COLLECTOR.exists(), reason="no Collector in .tools/bin: make tools"),
 ]
 
-EXPORTERS = {
+EXPORTERS: dict[str, dict[str, Any]] = {
     "json": {"path": "traces.json", "rotation": {"max_megabytes": 1}},
     "proto": {"path": "traces.binpb", "format": "proto", "rotation": {"max_megabytes": 1}},
     "json-zstd": {"path": "traces.json", "format": "json", "compression": "zstd", "rotation": {"max_megabytes": 1}},

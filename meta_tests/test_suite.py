@@ -390,7 +390,7 @@ BAD: dict[str, tuple[JSON | str | bytes, str]] = {
     "cut.json": (json.dumps(etcd(complete()))[:-200], "is truncated JSON"),
     "page.json": ("<html>404</html>", "is HTML"),
     "text.json": ("404 page not found", "is plain text"),
-    "object.json": ("{}", 'is JSON without "result"'),
+    "object.json": ("{}", "is JSON, but not a dump"),
     "null.json": ('{"result":null}', "has no spans"),
     "spanless.json": (dump(), "has no spans"),
     "foreign.json": (etcd([span("00000000000000aa")]), "has no etcd gRPC spans"),
