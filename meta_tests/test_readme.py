@@ -75,12 +75,15 @@ def test_messages_of_findings_are_those_of_the_table() -> None:
             assert re.match(".+?".join(map(re.escape, words)), finding.message), finding.message
 
 
+DUMPS = [importlib.import_module(f"etcd_coverage.dumps.{path.stem}") for path in (ROOT / "etcd_coverage" / "dumps").glob("[a-z]*.py")]
+
+
 def errors_of_dumps() -> list[str]:
     """Return the fixed words of each `DumpError` that the package raises; words that it names are filled in."""
     found = []
-    for module in (files, jaeger_v3, otlp_json, otlp_spelled, error, span_maps, judge):
+    for module in (*DUMPS, span_maps, judge):
         for node in ast.walk(ast.parse(inspect.getsource(module))):
-            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "DumpError":
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("DumpError", "CutError", "MoreError"):
                 (text,) = node.args
                 words = ""
                 for part in text.values if isinstance(text, ast.JoinedStr) else [text]:
