@@ -18,11 +18,13 @@ from etcd_coverage import sample
 from etcd_coverage.comparing import known_gaps, saved
 from etcd_coverage.comparing.known_gaps import GapsError
 from etcd_coverage.dumps import jaeger_v3, pieces
+from etcd_coverage.dumps.compressions import zstd
 from etcd_coverage.dumps.error import DumpError
 from etcd_coverage.dumps.files import content
 from etcd_coverage.judging import usage
 from etcd_coverage.judging.judge import judge
 from meta_tests import mutants
+from meta_tests.converters import CONVERTERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +36,7 @@ SMALL_PIECE = 1_000
 
 ODD_BYTES = (
     b"\x00", b"\xff", b"\xed\xa0\x80", b"\xc3", b"\xef\xbb\xbf", b'"', b"\\", b"{", b"}", b"[", b"]", b",", b":", b"\n",
-    b"\\ud800", b"\\u0000", b"\x1f\x8b", b"\x1b[31m", b"\xf4\x90\x80\x80", b"-", b"e", b".",
+    b"\\ud800", b"\\u0000", b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\x0a", b"\x12", b"\x0a\xff\xff\xff\xff\x0f", b"\x1b[31m", b"\xf4\x90\x80\x80", b"-", b"e", b".",
 )  # fmt: skip
 ODD_TOKENS = (
     "1e999999999999999999999", "-1e999999999999999999999", "1e-999999999999999999999", "9" * 5000, "-" + "9" * 5000,
@@ -158,6 +160,14 @@ def dumps() -> tuple[bytes, ...]:
 
 
 @functools.lru_cache
+def kinds() -> tuple[bytes, ...]:
+    """Return a small real dump in each kind, and some of them packed."""
+    dump = json.loads(dumps()[0])
+    found = [convert(dump) for convert in CONVERTERS.values()]
+    return (*found, *map(zstd.compress, found[::4]))
+
+
+@functools.lru_cache
 def usages() -> tuple[bytes, ...]:
     """Return saved usages."""
     return tuple(path.read_bytes() for path in sorted((ROOT / "usage").glob("*.json"))[-2:])
@@ -166,9 +176,14 @@ def usages() -> tuple[bytes, ...]:
 def broken(seed: int, bases: tuple[bytes, ...]) -> bytes:
     """Return one of the files, broken; sometimes packed, and then perhaps broken again."""
     random = Random(seed)
-    data = MUTATIONS[seed % len(MUTATIONS)](random, random.choice(bases))
+    base = random.choice(bases)
+    try:
+        data = MUTATIONS[seed % len(MUTATIONS)](random, base)
+    except ValueError:
+        # Not of JSON.
+        data = mutate_bytes(random, base)
     if random.random() < 0.1:
-        data = gzip.compress(data, 1)
+        data = gzip.compress(data, 1) if random.random() < 0.5 else zstd.compress(data, 1)
         if random.random() < 0.7:
             data = mutate_bytes(random, data)
     return data

@@ -24,6 +24,16 @@ def test_broken_dump(tmp_path: Path) -> None:
     assert len(lines) > 10
 
 
+def test_broken_dump_of_another_kind(tmp_path: Path) -> None:
+    lines: Counter[str] = Counter()
+    for seed in SEEDS:
+        path = tmp_path / f"{seed}.json"
+        path.write_bytes(fuzz.broken(seed, fuzz.kinds()))
+        lines[(fuzz.check_dump(path) or "judged")[:12]] += 1
+    assert 15 < lines["judged"] < 100
+    assert len(lines) > 10
+
+
 def test_broken_saved_usage(tmp_path: Path) -> None:
     for seed in SEEDS:
         path = tmp_path / f"{seed}.json"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import inspect
 import re
 import subprocess
@@ -11,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from etcd_coverage.dumps import error, files, jaeger_v3, otlp_json, otlp_spelled
 from etcd_coverage.judging import judge, span_maps
 from etcd_coverage.judging.finding_kinds import EXPECTATIONS, QUALITY
 
@@ -75,12 +75,18 @@ def test_messages_of_findings_are_those_of_the_table() -> None:
             assert re.match(".+?".join(map(re.escape, words)), finding.message), finding.message
 
 
+DUMPS = [
+    importlib.import_module(f"etcd_coverage.dumps.{path.stem}")
+    for path in (ROOT / "etcd_coverage" / "dumps").glob("[a-z]*.py")
+]
+
+
 def errors_of_dumps() -> list[str]:
     """Return the fixed words of each `DumpError` that the package raises; words that it names are filled in."""
     found = []
-    for module in (files, jaeger_v3, otlp_json, otlp_spelled, error, span_maps, judge):
+    for module in (*DUMPS, span_maps, judge):
         for node in ast.walk(ast.parse(inspect.getsource(module))):
-            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "DumpError":
+            if isinstance(node, ast.Call) and re.search(r"\b(Dump|Cut|More)Error\b", ast.unparse(node.func)):
                 (text,) = node.args
                 words = ""
                 for part in text.values if isinstance(text, ast.JoinedStr) else [text]:

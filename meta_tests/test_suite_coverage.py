@@ -305,7 +305,9 @@ def test_reference_that_cannot_be_judged_is_one_error(run: Run, pytester: pytest
         write(pytester.path / "dumps" / name, etcd(complete()))
     result = run("--reference=reference.json", "--usage-json=usage.json")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert result.errlines[0].startswith('ERROR: --reference: reference.json: is JSON without "result"')
+    assert result.errlines[0].startswith(
+        "ERROR: --reference: reference.json: is JSON, but not a dump: it holds nothing"
+    )
     assert sum("reference.json" in line for line in [*result.outlines, *result.errlines]) == 1
     assert not (pytester.path / "usage.json").exists()
 

@@ -46,7 +46,7 @@ def test_rows_that_a_small_dump_lacks(tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 def test_a_file_that_is_no_dump_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = write(tmp_path / "dump.json", "[]")
+    path = write(tmp_path / "dump.json", "[1]")
     assert unseen.main([str(path)]) == 1
     printed = capsys.readouterr()
     assert printed.out == ""

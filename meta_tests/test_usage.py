@@ -113,7 +113,7 @@ def test_saved_json_is_the_documented_format(tmp_path: Path) -> None:
         "error": None,
     }
     bad = saved["dumps"]["a.json"]
-    assert bad["error"].startswith(f"{tmp_path}/bad.json: is JSON without")
+    assert bad["error"].startswith(f"{tmp_path}/bad.json: is JSON, but not a dump")
     assert (bad["calls"], bad["rows"], bad["leases"], bad["findings"]) == ({}, [], [], [])
 
 

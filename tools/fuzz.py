@@ -18,7 +18,11 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1_000_000, help="the first seed (default: %(default)s)")
     parser.add_argument("--keep", type=Path, default=Path("fuzz"), metavar="DIR", help="where failing files are kept")
     options = parser.parse_args()
-    kinds = {"dump": (fuzz.dumps(), fuzz.check_dump), "usage": (fuzz.usages(), fuzz.check_saved)}
+    kinds = {
+        "dump": (fuzz.dumps(), fuzz.check_dump),
+        "kind": (fuzz.kinds(), fuzz.check_dump),
+        "usage": (fuzz.usages(), fuzz.check_saved),
+    }
     end = time.monotonic() + options.seconds
     seed, failed, slowest = options.seed, 0, (0.0, "")
     with tempfile.TemporaryDirectory() as folder:
