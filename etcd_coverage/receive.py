@@ -1,0 +1,148 @@
+"""Receives traces by OTLP/gRPC into a dump, without a tracing backend.
+
+    python -m etcd_coverage.receive -o testdata/run-1
+
+The work is done in `sources.receiver`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import signal
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from etcd_coverage.cli import FAILED, OK, count, report, run, size
+from etcd_coverage.text import counted, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+try:
+    from etcd_coverage.sources.parts import NOT_WRITABLE, Parts
+    from etcd_coverage.sources.receiver import Address, Limits, ReceiveError, Receiver, Tls
+    from etcd_coverage.sources.receiving import LiveLine, services
+
+    MISSING = ""
+except ImportError as error:
+    MISSING = error.name or str(error)
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, colon, port = text.rpartition(":")
+    host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    if not colon or not host or not port.isascii() or not port.isdecimal() or not int(port[:6]) < 2**16:
+        raise argparse.ArgumentTypeError(f"{text!r} is no HOST:PORT such as 127.0.0.1:4317")
+    return host, int(port)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m etcd_coverage.receive",
+        description="Receive traces by OTLP/gRPC into a folder, which is a dump; Ctrl-C or SIGTERM ends it.",
+    )
+    default = "(default: %(default)s)"
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="DIR", help="the dump: a folder, new or empty"
+    )
+    parser.add_argument(
+        "--listen", type=_address, default="127.0.0.1:4317", metavar="HOST:PORT", help=f"port 0: a free one {default}"
+    )
+    parser.add_argument(
+        "--part-size", type=size, default="64M", metavar="BYTES", help=f"size of a file, after which the next {default}"
+    )
+    parser.add_argument(
+        "--max-message", type=size, default="64M", metavar="BYTES", help=f"largest request, unpacked {default}"
+    )
+    parser.add_argument("--max-connections", type=count, default=1000, metavar="N", help=f"senders at a time {default}")
+    parser.add_argument("--tls-cert", type=Path, metavar="FILE", help="certificate of the receiver, in PEM")
+    parser.add_argument("--tls-key", type=Path, metavar="FILE", help="its key, in PEM")
+    parser.add_argument(
+        "--client-ca", type=Path, metavar="FILE", help="let in only senders with a certificate of this authority"
+    )
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code: 0, or 1 where something could not be received or written."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if bool(options.tls_cert) != bool(options.tls_key) or (options.client_ca and not options.tls_cert):
+        parser.error("--tls-cert and --tls-key go together, and --client-ca with them")
+    if MISSING:
+        report(f"error: {MISSING} is missing: pip install 'etcd-k8s-coverage[receive]'")
+        return FAILED
+    try:
+        return _receive(options)
+    except ReceiveError as error:
+        report(f"error: {error}")
+        return FAILED
+    except OSError as error:
+        report(f"error: {printable(str(error.filename or options.output))}: {error.strerror or error}")
+        return FAILED
+
+
+def _receive(options: argparse.Namespace) -> int:
+    folder = options.output
+    _make_folder(folder)
+    tls = Tls(options.tls_cert, options.tls_key, options.client_ca) if options.tls_cert else None
+    address = Address(*options.listen)
+    ended = threading.Event()
+    receiver = Receiver(address, tls, Limits(options.max_message, options.max_connections), report=report)
+    parts = Parts(folder, options.part_size)
+    line = LiveLine(parts)
+    receiver.on_request.append(lambda request, _: line.count(request))
+    _end_by_signals(ended)
+    if not tls and not address.is_loopback():
+        report(
+            f"warning: {receiver.address} is open to the network without TLS: anybody there can send and read traces; "
+            "see --tls-cert, --tls-key, --client-ca"
+        )
+    receiver.start(parts)
+    print(f"listening on {receiver.address}, writing to {printable(str(folder))}; Ctrl-C ends it", flush=True)
+    while not ended.wait(1):
+        line.refresh()
+        # Where the disk is full the senders hear of it, and it is reported; the index comes when there is space.
+        with contextlib.suppress(OSError):
+            parts.write_index()
+    receiver.stop()
+    line.close()
+    parts.close()
+    return _summary(parts, is_failing=receiver.failing)
+
+
+def _make_folder(folder: Path) -> None:
+    folder.mkdir(exist_ok=True)
+    if any(folder.iterdir()):
+        raise ReceiveError(f"{printable(str(folder))} is not empty: name a new folder, or move away what is in it")
+
+
+def _end_by_signals(ended: threading.Event) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        # Ignored: it was started by nohup, or as a background job of a script.
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, lambda *_: ended.set())
+
+
+def _summary(parts: Parts, *, is_failing: bool) -> int:
+    """Print what was received, and what was not; return the exit code."""
+    folder = printable(str(parts.folder))
+    print(
+        f"{folder}: {counted(parts.spans, 'span')} in {counted(parts.requests, 'request')}, {parts.bytes} bytes; "
+        f"services: {services(parts) or 'none'}"
+    )
+    for reason, number in sorted(parts.refused.items()):
+        again = ": their senders try again for some time, what they gave up is missing" * (reason == NOT_WRITABLE)
+        report(f"warning: {counted(number, 'request')} refused as {reason}{again}")
+    if is_failing:
+        report(f"error: {folder}: the last request could not be written, so spans are missing")
+        return FAILED
+    if not parts.spans:
+        report("warning: nothing was received: does anything send to it (OTLP/gRPC)?")
+    return OK
+
+
+if __name__ == "__main__":
+    run(main)
