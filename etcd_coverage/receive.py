@@ -1,6 +1,6 @@
 """Receives traces by OTLP/gRPC into a dump, without a tracing backend.
 
-    python -m etcd_coverage.receive -o testdata/run-1
+    python -m etcd_coverage.receive -o testdata/run-1 --judge
 
 The work is done in `sources.receiver`.
 """
@@ -9,18 +9,26 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
+import re
 import signal
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from etcd_coverage.cli import FAILED, OK, count, report, run, size
+from etcd_coverage.judging.data_quality import Limits as QualityLimits
+from etcd_coverage.judging.data_quality import with_quality_findings
+from etcd_coverage.judging.judge import judge
+from etcd_coverage.releases import release_of
+from etcd_coverage.reports.terminal import failure_text
 from etcd_coverage.text import counted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 try:
+    from etcd_coverage.sources.live_judge import LiveJudge
     from etcd_coverage.sources.parts import NOT_WRITABLE, Parts
     from etcd_coverage.sources.receiver import Address, Limits, ReceiveError, Receiver, Tls
     from etcd_coverage.sources.receiving import LiveLine, services
@@ -36,6 +44,12 @@ def _address(text: str) -> tuple[str, int]:
     if not colon or not host or not port.isascii() or not port.isdecimal() or not int(port[:6]) < 2**16:
         raise argparse.ArgumentTypeError(f"{text!r} is no HOST:PORT such as 127.0.0.1:4317")
     return host, int(port)
+
+
+def _release(text: str) -> str:
+    if not re.fullmatch(r"\d+\.\d+", text, re.ASCII):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a release such as 1.37")
+    return text
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -61,6 +75,17 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--tls-key", type=Path, metavar="FILE", help="its key, in PEM")
     parser.add_argument(
         "--client-ca", type=Path, metavar="FILE", help="let in only senders with a certificate of this authority"
+    )
+    parser.add_argument(
+        "--judge",
+        action="store_true",
+        help="print what nobody expects within seconds of the call, once, and at the end all that the suite says",
+    )
+    parser.add_argument(
+        "--kubernetes-version",
+        type=_release,
+        metavar="X.Y",
+        help="which methods can be called (default: as the name of DIR says, as in kubernetes-1.36, else the newest)",
     )
     return parser
 
@@ -94,6 +119,9 @@ def _receive(options: argparse.Namespace) -> int:
     parts = Parts(folder, options.part_size)
     line = LiveLine(parts)
     receiver.on_request.append(lambda request, _: line.count(request))
+    live = LiveJudge(report) if options.judge else None
+    if live:
+        receiver.on_request.append(live.put)
     _end_by_signals(ended)
     if not tls and not address.is_loopback():
         report(
@@ -102,15 +130,22 @@ def _receive(options: argparse.Namespace) -> int:
         )
     receiver.start(parts)
     print(f"listening on {receiver.address}, writing to {printable(str(folder))}; Ctrl-C ends it", flush=True)
-    while not ended.wait(1):
-        line.refresh()
-        # Where the disk is full the senders hear of it, and it is reported; the index comes when there is space.
-        with contextlib.suppress(OSError):
-            parts.write_index()
+    ticks = itertools.count(1)
+    while not ended.wait(0.2):
+        if live:
+            live.step()
+        if next(ticks) % 5 == 0:
+            line.refresh()
+            # Where the disk is full the senders hear of it, and it is reported; the index comes when there is space.
+            with contextlib.suppress(OSError):
+                parts.write_index()
     receiver.stop()
     line.close()
+    if live:
+        live.close()
     parts.close()
-    return _summary(parts, is_failing=receiver.failing)
+    code = _summary(parts, is_failing=receiver.failing)
+    return max(code, _verdict(folder, options.kubernetes_version)) if live else code
 
 
 def _make_folder(folder: Path) -> None:
@@ -141,6 +176,22 @@ def _summary(parts: Parts, *, is_failing: bool) -> int:
         return FAILED
     if not parts.spans:
         report("warning: nothing was received: does anything send to it (OTLP/gRPC)?")
+    return OK
+
+
+def _verdict(folder: Path, kubernetes_version: str) -> int:
+    """Print what the suite says of the dump; return the exit code."""
+    usage = judge(folder, kubernetes_version or release_of(folder.name))
+    usage = with_quality_findings(usage, QualityLimits())
+    for warning in usage.quality.warnings():
+        report(f"warning: {warning}")
+    if usage.error is not None:
+        report(f"error: {usage.error}")
+        return FAILED
+    if usage.findings:
+        print(failure_text(usage.findings, dump=str(folder)))
+        return FAILED
+    print(f"{printable(str(folder))}: nothing that nobody expects")
     return OK
 
 

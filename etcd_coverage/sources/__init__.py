@@ -10,5 +10,6 @@ suite's own reader, and what goes wrong is one line.
 - `receiver`: a gRPC server for OTLP: exported traces -> a dump in parts
 - `trace_requests`: what a sender exports -> one request, checked and counted
 - `parts`: requests -> files of zstd frames, and their index
+- `live_judge`: requests as they are written -> lines about what nobody expected
 - `receiving`: what a receiver shows while it runs
 """

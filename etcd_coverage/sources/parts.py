@@ -174,6 +174,13 @@ class Parts:
             self._indexed = text
 
 
+def read_frame(place: Place) -> bytes:
+    """Return what was written there, unpacked: the request behind its length."""
+    with place.path.open("rb") as file:
+        file.seek(place.start)
+        return zstd.decompress(file.read(place.size))
+
+
 def _varint(number: int) -> bytes:
     """Return the number as protobuf writes one, https://protobuf.dev/programming-guides/encoding/#varints."""
     found = bytearray()
