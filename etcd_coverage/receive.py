@@ -62,7 +62,11 @@ def _parser() -> argparse.ArgumentParser:
         "-o", "--output", type=Path, required=True, metavar="DIR", help="the dump: a folder, new or empty"
     )
     parser.add_argument(
-        "--listen", type=_address, default="127.0.0.1:4317", metavar="HOST:PORT", help=f"port 0: a free one {default}"
+        "--listen",
+        type=_address,
+        action="append",
+        metavar="HOST:PORT",
+        help="port 0: a free one; may be repeated (default: 127.0.0.1:4317)",
     )
     parser.add_argument(
         "--part-size", type=size, default="64M", metavar="BYTES", help=f"size of a file, after which the next {default}"
@@ -113,9 +117,9 @@ def _receive(options: argparse.Namespace) -> int:
     folder = options.output
     _make_folder(folder)
     tls = Tls(options.tls_cert, options.tls_key, options.client_ca) if options.tls_cert else None
-    address = Address(*options.listen)
+    addresses = [Address(*pair) for pair in options.listen or [("127.0.0.1", 4317)]]
     ended = threading.Event()
-    receiver = Receiver(address, tls, Limits(options.max_message, options.max_connections), report=report)
+    receiver = Receiver(addresses, tls, Limits(options.max_message, options.max_connections), report=report)
     parts = Parts(folder, options.part_size)
     line = LiveLine(parts)
     receiver.on_request.append(lambda request, _: line.count(request))
@@ -123,13 +127,15 @@ def _receive(options: argparse.Namespace) -> int:
     if live:
         receiver.on_request.append(live.put)
     _end_by_signals(ended)
-    if not tls and not address.is_loopback():
-        report(
-            f"warning: {receiver.address} is open to the network without TLS: anybody there can send and read traces; "
-            "see --tls-cert, --tls-key, --client-ca"
-        )
+    for address in [] if tls else receiver.addresses:
+        if not address.is_loopback():
+            report(
+                f"warning: {address} is open to the network without TLS: anybody there can send and read traces; "
+                "see --tls-cert, --tls-key, --client-ca"
+            )
     receiver.start(parts)
-    print(f"listening on {receiver.address}, writing to {printable(str(folder))}; Ctrl-C ends it", flush=True)
+    places = ", ".join(map(str, receiver.addresses))
+    print(f"listening on {places}, writing to {printable(str(folder))}; Ctrl-C ends it", flush=True)
     ticks = itertools.count(1)
     while not ended.wait(0.2):
         if live:

@@ -30,10 +30,10 @@ class Sender:
     def __init__(self, channel: grpc.Channel) -> None:
         self._export: Callable[..., bytes] = channel.unary_unary(EXPORT)
 
-    def send(self, request: bytes, *, gzip: bool = False) -> None:
-        """Export a request; raise grpc.RpcError if it is not taken."""
+    def send(self, request: bytes, *, gzip: bool = False, wait: bool = False) -> None:
+        """Export a request; raise grpc.RpcError if it is not taken. With ``wait`` the receiver may not listen yet."""
         compression = grpc.Compression.Gzip if gzip else grpc.Compression.NoCompression
-        assert self._export(request, timeout=30, compression=compression) == b""
+        assert self._export(request, timeout=30, compression=compression, wait_for_ready=wait) == b""
 
     def answer(self, request: bytes, *, gzip: bool = False) -> tuple[grpc.StatusCode, str]:
         """Export a request, and return the status of the answer and what it says."""

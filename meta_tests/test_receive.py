@@ -47,7 +47,7 @@ def receiving(
     folder: Path, *, limits: Limits = LIMITS, tls: Tls | None = None, part_size: int = 1 << 20
 ) -> Iterator[Session]:
     reported: list[str] = []
-    receiver = Receiver(ANY_PORT, tls, limits, report=reported.append)
+    receiver = Receiver([ANY_PORT], tls, limits, report=reported.append)
     parts = Parts(folder, part_size)
     receiver.start(parts)
     try:
@@ -65,7 +65,7 @@ def index(folder: Path) -> dict[str, object]:
 @pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzip"])
 def test_requests_are_kept_byte_by_byte(tmp_path: Path, packed: bool) -> None:
     requests = [request_of(etcd(call(number, RANGE, GET))) for number in range(1, 4)]
-    with receiving(tmp_path) as session, sender(session.receiver.address) as exporter:
+    with receiving(tmp_path) as session, sender(session.receiver.addresses[0]) as exporter:
         for request in requests:
             exporter.send(request, gzip=packed)
     assert [message.SerializeToString() for message in messages(tmp_path)] == requests
@@ -90,7 +90,7 @@ def test_requests_are_kept_byte_by_byte(tmp_path: Path, packed: bool) -> None:
 
 
 def test_what_is_acknowledged_is_in_the_file(tmp_path: Path) -> None:
-    with receiving(tmp_path) as session, sender(session.receiver.address) as exporter:
+    with receiving(tmp_path) as session, sender(session.receiver.addresses[0]) as exporter:
         exporter.send(CALLS)
         assert [message.SerializeToString() for message in messages(tmp_path)] == [CALLS]
         exporter.send(CALLS)
@@ -98,7 +98,7 @@ def test_what_is_acknowledged_is_in_the_file(tmp_path: Path) -> None:
 
 
 def test_parts_rotate_by_size(tmp_path: Path) -> None:
-    with receiving(tmp_path, part_size=1) as session, sender(session.receiver.address) as exporter:
+    with receiving(tmp_path, part_size=1) as session, sender(session.receiver.addresses[0]) as exporter:
         for _ in range(3):
             exporter.send(CALLS)
     parts = sorted(tmp_path.glob("part-*"))
@@ -108,7 +108,7 @@ def test_parts_rotate_by_size(tmp_path: Path) -> None:
 
 def test_senders_at_the_same_time(tmp_path: Path) -> None:
     def send(number: int) -> None:
-        with sender(session.receiver.address) as exporter:
+        with sender(session.receiver.addresses[0]) as exporter:
             for _ in range(5):
                 exporter.send(request_of(etcd(call(number, RANGE, GET))))
 
@@ -123,7 +123,7 @@ def test_senders_at_the_same_time(tmp_path: Path) -> None:
 
 
 def test_a_request_without_spans_is_taken_and_not_kept(tmp_path: Path) -> None:
-    with receiving(tmp_path) as session, sender(session.receiver.address) as exporter:
+    with receiving(tmp_path) as session, sender(session.receiver.addresses[0]) as exporter:
         exporter.send(b"")
     assert [path.name for path in tmp_path.iterdir()] == [INDEX]
 
@@ -143,7 +143,7 @@ def test_a_request_without_spans_is_taken_and_not_kept(tmp_path: Path) -> None:
 def test_what_cannot_be_kept_is_refused_for_good(
     tmp_path: Path, request_: bytes, packed: bool, code: grpc.StatusCode, details: str
 ) -> None:
-    with receiving(tmp_path) as session, sender(session.receiver.address) as exporter:
+    with receiving(tmp_path) as session, sender(session.receiver.addresses[0]) as exporter:
         assert exporter.answer(request_, gzip=packed)[0] == code
         assert details in exporter.answer(request_, gzip=packed)[1]
         exporter.send(CALLS)
@@ -158,7 +158,7 @@ def test_a_full_disk_is_reported_and_senders_may_try_again(tmp_path: Path, monke
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return write(descriptor, data[: len(data) // 2])
 
-    with receiving(tmp_path) as session, sender(session.receiver.address) as exporter:
+    with receiving(tmp_path) as session, sender(session.receiver.addresses[0]) as exporter:
         exporter.send(CALLS)
         whole = next(tmp_path.glob("part-*")).read_bytes()
         with monkeypatch.context() as patch:
@@ -184,8 +184,8 @@ def test_a_full_disk_is_reported_and_senders_may_try_again(tmp_path: Path, monke
 def test_connections_are_limited(tmp_path: Path) -> None:
     with (
         receiving(tmp_path, limits=Limits(message=1 << 20, connections=1)) as session,
-        sender(session.receiver.address) as first,
-        sender(session.receiver.address) as second,
+        sender(session.receiver.addresses[0]) as first,
+        sender(session.receiver.addresses[0]) as second,
     ):
         first.send(CALLS)
         assert second.answer(CALLS)[0] == grpc.StatusCode.UNAVAILABLE
@@ -193,11 +193,24 @@ def test_connections_are_limited(tmp_path: Path) -> None:
     assert len(messages(tmp_path)) == 2
 
 
+def test_several_addresses(tmp_path: Path) -> None:
+    receiver = Receiver([ANY_PORT, ANY_PORT], None, LIMITS, report=print)
+    parts = Parts(tmp_path, 1 << 20)
+    receiver.start(parts)
+    for address in receiver.addresses:
+        with sender(address) as exporter:
+            exporter.send(CALLS)
+    receiver.stop()
+    parts.close()
+    assert len(set(receiver.addresses)) == 2
+    assert len(messages(tmp_path)) == 2
+
+
 def test_a_port_in_use(tmp_path: Path) -> None:
     with receiving(tmp_path) as session:
-        address = session.receiver.address
+        address = session.receiver.addresses[0]
         with pytest.raises(ReceiveError) as caught:
-            Receiver(address, None, LIMITS, report=print)
+            Receiver([address], None, LIMITS, report=print)
     assert str(caught.value) == f"cannot listen on {address}: Address already in use; choose another with --listen"
 
 
@@ -244,9 +257,9 @@ def credentials(keys: Path, name: str = "") -> grpc.ChannelCredentials:
 def test_tls(tmp_path: Path, keys: Path) -> None:
     tls = Tls(keys / "server.pem", keys / "server.key", None)
     with receiving(tmp_path, tls=tls) as session:
-        with sender(session.receiver.address, credentials(keys)) as exporter:
+        with sender(session.receiver.addresses[0], credentials(keys)) as exporter:
             exporter.send(CALLS)
-        with sender(session.receiver.address) as plain:
+        with sender(session.receiver.addresses[0]) as plain:
             assert plain.answer(CALLS)[0] == grpc.StatusCode.UNAVAILABLE
     assert len(messages(tmp_path)) == 1
 
@@ -254,10 +267,10 @@ def test_tls(tmp_path: Path, keys: Path) -> None:
 def test_only_senders_that_the_authority_knows(tmp_path: Path, keys: Path) -> None:
     tls = Tls(keys / "server.pem", keys / "server.key", keys / "ca.pem")
     with receiving(tmp_path, tls=tls) as session:
-        with sender(session.receiver.address, credentials(keys, "client")) as exporter:
+        with sender(session.receiver.addresses[0], credentials(keys, "client")) as exporter:
             exporter.send(CALLS)
         for name in ("", "stranger"):
-            with sender(session.receiver.address, credentials(keys, name)) as exporter:
+            with sender(session.receiver.addresses[0], credentials(keys, name)) as exporter:
                 assert exporter.answer(CALLS)[0] == grpc.StatusCode.UNAVAILABLE
     assert len(messages(tmp_path)) == 1
 
@@ -274,7 +287,7 @@ def test_only_senders_that_the_authority_knows(tmp_path: Path, keys: Path) -> No
 def test_certificates_that_cannot_be_used(keys: Path, files: tuple[str, str, str | None], message: str) -> None:
     cert, key, authority = files
     with pytest.raises(ReceiveError) as caught:
-        Receiver(ANY_PORT, Tls(keys / cert, keys / key, authority and keys / authority), LIMITS, report=print)  # type: ignore[arg-type]
+        Receiver([ANY_PORT], Tls(keys / cert, keys / key, authority and keys / authority), LIMITS, report=print)  # type: ignore[arg-type]
     assert str(caught.value).startswith(message.format(keys))
     assert "\n" not in str(caught.value)
 

@@ -23,7 +23,7 @@ from etcd_coverage.sources.trace_requests import RequestError, TooLargeError, re
 from etcd_coverage.text import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from etcd_coverage.sources.parts import Parts, Place
@@ -91,13 +91,13 @@ class Receiver:
 
     def __init__(
         self,
-        address: Address,
+        addresses: Iterable[Address],
         tls: Tls | None,
         limits: Limits,
         *,
         report: Callable[[str], None],
     ) -> None:
-        """Take the address; raise `ReceiveError` if that cannot be."""
+        """Take the addresses; raise `ReceiveError` if that cannot be."""
         self.on_request: list[Callable[[Request, Place], None]] = []
         """Called with each request that is written, by any thread."""
         self._limits = limits
@@ -119,6 +119,10 @@ class Receiver:
         )
         handler: grpc.RpcMethodHandler[bytes, bytes] = grpc.unary_unary_rpc_method_handler(self._export)
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, {METHOD: handler}),))
+        self.addresses = [self._listen(address, tls) for address in addresses]
+        """Where it listens."""
+
+    def _listen(self, address: Address, tls: Tls | None) -> Address:
         _check_free(address)
         try:
             if tls:
@@ -127,7 +131,7 @@ class Receiver:
                 port = self._server.add_insecure_port(str(address))
         except RuntimeError:
             raise ReceiveError(f"cannot listen on {address}: choose another with --listen") from None
-        self.address = Address(address.host, port)
+        return Address(address.host, port)
 
     def start(self, parts: Parts) -> None:
         """Receive, into these parts."""
