@@ -32,6 +32,8 @@ try:
     from etcd_coverage.sources.parts import NOT_WRITABLE, Parts
     from etcd_coverage.sources.receiver import Address, Limits, ReceiveError, Receiver, Tls
     from etcd_coverage.sources.receiving import LiveLine, services
+    from etcd_coverage.sources.recover import recover
+    from etcd_coverage.sources.trace_requests import RequestError
 
     MISSING = ""
 except ImportError as error:
@@ -58,8 +60,13 @@ def _parser() -> argparse.ArgumentParser:
         description="Receive traces by OTLP/gRPC into a folder, which is a dump; Ctrl-C or SIGTERM ends it.",
     )
     default = "(default: %(default)s)"
-    parser.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="DIR", help="the dump: a folder, new or empty"
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("-o", "--output", type=Path, metavar="DIR", help="the dump: a folder, new or empty")
+    what.add_argument(
+        "--recover",
+        type=Path,
+        metavar="DIR",
+        help="cut off what a receiver that was killed had not finished writing, and say how much; receives nothing",
     )
     parser.add_argument(
         "--listen",
@@ -104,12 +111,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         report(f"error: {MISSING} is missing: pip install 'etcd-k8s-coverage[receive]'")
         return FAILED
     try:
-        return _receive(options)
+        return _recover(options.recover) if options.recover else _receive(options)
+    except RequestError as error:
+        report(f"error: {printable(str(options.recover))}: holds what no receiver wrote: {error}")
+        return FAILED
     except ReceiveError as error:
         report(f"error: {error}")
         return FAILED
     except OSError as error:
-        report(f"error: {printable(str(error.filename or options.output))}: {error.strerror or error}")
+        report(
+            f"error: {printable(str(error.filename or options.output or options.recover))}: {error.strerror or error}"
+        )
         return FAILED
 
 
@@ -152,6 +164,18 @@ def _receive(options: argparse.Namespace) -> int:
     parts.close()
     code = _summary(parts, is_failing=receiver.failing)
     return max(code, _verdict(folder, options.kubernetes_version)) if live else code
+
+
+def _recover(folder: Path) -> int:
+    if not any(folder.glob("part-*")):
+        raise ReceiveError(f"{printable(str(folder))} holds no part of a dump")
+    recovered = recover(folder)
+    for name, left in recovered.cut.items():
+        what = f"{counted(left, 'byte')} cut off, kept in .{printable(name)}.cut"
+        report(f"warning: {printable(name)}: {what}: a request is lost")
+    found = f"{counted(recovered.spans, 'span')} in {counted(recovered.requests, 'request')}"
+    print(f"{printable(str(folder))}: {found}")
+    return OK if recovered.spans else FAILED
 
 
 def _make_folder(folder: Path) -> None:

@@ -19,7 +19,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from etcd_coverage import receive
-from etcd_coverage.sources.parts import INDEX, Parts
+from etcd_coverage.sources.parts import INDEX, Parts, zstd
 from etcd_coverage.sources.receiver import Address, Limits, ReceiveError, Receiver, Tls
 from etcd_coverage.sources.trace_requests import server_spans
 from meta_tests.builder import GET, RANGE, TXN, call, complete, etcd
@@ -77,6 +77,7 @@ def test_requests_are_kept_byte_by_byte(tmp_path: Path, packed: bool) -> None:
         "bytes": part.stat().st_size,
         "refused": {},
         "services": {"etcd": 3},
+        "cut": 0,
         "parts": [
             {
                 "name": part.name,
@@ -335,6 +336,49 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path, capsys: pytest.CaptureFixt
     (tmp_path / "a file").touch()
     assert receive.main(["-o", str(tmp_path / output), "--listen", "127.0.0.1:0"]) == 1
     assert re.fullmatch(rf"error: {tmp_path / output}: .*\n", capsys.readouterr().err)
+
+
+def test_what_a_killed_receiver_left_can_be_recovered(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with receiving(tmp_path, part_size=1) as session, sender(session.receiver.addresses[0]) as exporter:
+        for _ in range(3):
+            exporter.send(CALLS)
+    first, second, third = sorted(tmp_path.glob("part-*"))
+    whole = first.read_bytes()
+    # A kill while the second request of a part was written, and before the first of another was.
+    second.write_bytes(whole + whole[:-1])
+    third.write_bytes(whole[:9])
+    (tmp_path / INDEX).unlink()
+    assert receive.main(["--recover", str(tmp_path)]) == 0
+    assert capsys.readouterr() == (
+        f"{tmp_path}: 24 spans in 2 requests\n",
+        f"warning: {second.name}: {len(whole) - 1} bytes cut off, kept in .{second.name}.cut: a request is lost\n"
+        f"warning: {third.name}: 9 bytes cut off, kept in .{third.name}.cut: a request is lost\n",
+    )
+    assert [message.SerializeToString() for message in messages(tmp_path)] == [CALLS, CALLS]
+    found = index(tmp_path)
+    assert (found["complete"], found["requests"], found["spans"], found["cut"]) == (True, 2, 24, len(whole) + 8)
+    assert (tmp_path / f".{second.name}.cut").read_bytes() == whole[:-1]
+    sums = [hashlib.sha256(whole).hexdigest()] * 2
+    assert [part["sha256"] for part in found["parts"]] == sums  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "{} holds no part of a dump"),
+        (b"not packed", "{}: holds what no receiver wrote: no request starts at byte 0 of part-00001.pb.zst"),
+        (b"\x28\xb5\x2f\xfd", "{}: 0 spans in 0 requests"),
+        (zstd.compress(b"\x03abc"), "{}: holds what no receiver wrote: the request is no ExportTraceServiceRequest"),
+    ],
+    ids=["nothing", "no frame", "the start of a frame", "no request"],
+)
+def test_what_cannot_be_recovered(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes | None, message: str
+) -> None:
+    if content:
+        (tmp_path / "part-00001.pb.zst").write_bytes(content)
+    assert receive.main(["--recover", str(tmp_path)]) == 1
+    assert message.format(tmp_path) in "".join(capsys.readouterr())
 
 
 def test_a_library_that_is_missing(

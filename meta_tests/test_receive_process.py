@@ -34,16 +34,16 @@ CALLS = request_of(etcd(complete()))
 
 
 @contextmanager
-def receiver(folder: Path, *options: str, **popen: Any) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def receiver(folder: Path, listen: str = "127.0.0.1:0", **popen: Any) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """Run the receiver; yield it and its address."""
-    command = [sys.executable, "-m", "etcd_coverage.receive", "-o", str(folder), "--listen", "127.0.0.1:0", *options]
+    command = [sys.executable, "-m", "etcd_coverage.receive", "-o", str(folder), "--listen", listen]
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | popen
     with subprocess.Popen(command, text=True, **streams) as process:
         try:
             assert process.stdout
             line = process.stdout.readline()
             found = re.fullmatch(r"listening on (\S+:[0-9]+), writing to (.*); Ctrl-C ends it\n", line)
-            assert found, process.communicate()
+            assert found, line
             yield process, found[1]
         finally:
             process.kill()
@@ -127,7 +127,7 @@ def test_two_in_one_folder(tmp_path: Path) -> None:
 
 
 def test_an_address_that_others_reach(tmp_path: Path) -> None:
-    with receiver(tmp_path, "--listen", "0.0.0.0:0") as (process, address):
+    with receiver(tmp_path, "0.0.0.0:0") as (process, address):
         process.terminate()
         _, stderr = process.communicate(timeout=60)
     assert process.returncode == 0

@@ -48,7 +48,7 @@ class Place(NamedTuple):
     size: int
 
 
-class _Part(msgspec.Struct, rename="camel"):
+class Part(msgspec.Struct, rename="camel"):
     """A part in the index; ``sha256`` is that of the file."""
 
     name: str
@@ -58,8 +58,11 @@ class _Part(msgspec.Struct, rename="camel"):
     sha256: str = ""
 
 
-class _Index(msgspec.Struct, rename="camel"):
-    """What was received so far. ``complete`` once the receiver has ended in good order."""
+class Index(msgspec.Struct, rename="camel"):
+    """What was received so far. ``complete`` once the receiver has ended in good order.
+
+    ``cut`` are the bytes of a request that was still being written when the receiver was killed.
+    """
 
     complete: bool
     requests: int
@@ -67,11 +70,12 @@ class _Index(msgspec.Struct, rename="camel"):
     bytes: int
     refused: dict[str, int]
     services: dict[str, int]
-    parts: list[_Part]
+    parts: list[Part]
+    cut: int = 0
 
 
 class _IndexFile(msgspec.Struct):
-    index: _Index = msgspec.field(name="etcdK8sCoverageIndex")
+    index: Index = msgspec.field(name="etcdK8sCoverageIndex")
 
 
 class Parts:
@@ -88,7 +92,7 @@ class Parts:
         self.refused: Counter[str] = Counter()
         """How many requests were not taken, by the reason."""
         self._part_size = part_size
-        self._parts: list[_Part] = []
+        self._parts: list[Part] = []
         self._hash = hashlib.sha256()
         self._descriptor = -1
         self._lock = threading.Lock()
@@ -126,7 +130,7 @@ class Parts:
     def _open(self) -> None:
         name = f"part-{len(self._parts) + 1:05}.pb.zst"
         self._descriptor = os.open(self.folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-        self._parts.append(_Part(name=name))
+        self._parts.append(Part(name=name))
         self._hash = hashlib.sha256()
 
     def _append(self, frame: bytes, start: int) -> None:
@@ -159,7 +163,7 @@ class Parts:
     def write_index(self, *, complete: bool = False) -> None:
         """Write the index, if there is something new in it."""
         with self._lock:
-            index = _Index(
+            index = Index(
                 complete=complete,
                 requests=self.requests,
                 spans=self.spans,
@@ -168,7 +172,7 @@ class Parts:
                 services=dict(sorted(self.services.items())),
                 parts=self._parts,
             )
-            text = msgspec.json.format(msgspec.json.encode(_IndexFile(index)), indent=2) + b"\n"
+            text = index_text(index)
         if text != self._indexed:
             write_atomically(self.folder / INDEX, text)
             self._indexed = text
@@ -179,6 +183,18 @@ def read_frame(place: Place) -> bytes:
     with place.path.open("rb") as file:
         file.seek(place.start)
         return zstd.decompress(file.read(place.size))
+
+
+def unpack(frame: bytes) -> bytes:
+    """Return the request in a frame, without its length."""
+    delimited = zstd.decompress(frame)
+    start = next(at for at, byte in enumerate(delimited) if byte < 0x80) + 1
+    return delimited[start:]
+
+
+def index_text(index: Index) -> bytes:
+    """Return the text of the index file."""
+    return msgspec.json.format(msgspec.json.encode(_IndexFile(index)), indent=2) + b"\n"
 
 
 def _varint(number: int) -> bytes:
