@@ -85,7 +85,10 @@ $(TOOLS)/kwok: tools/kwok/go.mod tools/kwok/go.sum
 	cd "$$(cd tools/kwok && go list -m -f '{{.Dir}}' sigs.k8s.io/kwok)/kustomize/stage" && \
 	sed -s '1i ---' node/fast/node-*.yaml node/heartbeat-with-lease/node-*.yaml pod/fast/pod-*.yaml >$(CURDIR)/$@-stages.yaml
 
-tools: $(TOOLS)/etcd $(TOOLS)/jaeger $(TOOLS)/kind $(TOOLS)/kwok $(TOOLS)/go_original.test  ## build the programs that the integration tests drive (Jaeger takes minutes)
+$(TOOLS)/collector: tools/collector/go.mod tools/collector/go.sum tools/collector/main.go
+	cd tools/collector && CGO_ENABLED=0 go build -o $(CURDIR)/$@ .
+
+tools: $(TOOLS)/collector $(TOOLS)/etcd $(TOOLS)/jaeger $(TOOLS)/kind $(TOOLS)/kwok $(TOOLS)/go_original.test  ## build the programs that the integration tests drive (Jaeger takes minutes)
 
 # Not `go install package@version`: it refuses modules with replace directives, which both have.
 $(TOOLS)/etcd: tools/etcd/go.mod tools/etcd/go.sum

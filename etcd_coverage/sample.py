@@ -23,9 +23,10 @@ import msgspec
 
 from etcd_coverage.attributes import get_int
 from etcd_coverage.cli import FAILED, OK, output_file, run
+from etcd_coverage.dumps import jaeger_v3
 from etcd_coverage.dumps.error import DumpError
 from etcd_coverage.dumps.files import content
-from etcd_coverage.dumps.kinds import read
+from etcd_coverage.dumps.kinds import kind_of
 from etcd_coverage.dumps.spans import Span, same_id
 from etcd_coverage.dumps.write import HEAD, only_traces, replacing, tail
 from etcd_coverage.judging import span_maps
@@ -85,6 +86,8 @@ def sample(path: Path, output: Path, size: int = SIZE) -> tuple[int, int]:
     `DumpError` if there is nothing to sample or the size is too small, OSError if a file cannot be read or written.
     """
     data = content(path)
+    if kind_of(data).read is not jaeger_v3.read:
+        raise DumpError(f"is {kind_of(data).name}: samples are made of answers of Jaeger's API v3 alone")
     groups = _groups(data)
     if not groups:
         raise DumpError("has no calls of etcd: there is nothing to sample")
@@ -142,7 +145,7 @@ def _choose(groups: Sequence[Group], at_least: int) -> tuple[list[Group], list[G
 
 def _groups(data: memoryview) -> list[Group]:
     """Return the traces with calls of etcd, those of one lease together."""
-    spans = span_maps.spans_map(read(data), Quality())
+    spans = span_maps.spans_map(jaeger_v3.read(data), Quality())
     grpc_spans = span_maps.grpc_spans(spans)
     calls = span_maps.calls_map(spans, grpc_spans, Quality())
     first: dict[str, str] = {}  # a forest: each trace's parent

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from etcd_coverage.cli import FAILED, OK, count, report, run
 from etcd_coverage.comparing import saved
 from etcd_coverage.dumps.error import DumpError
-from etcd_coverage.dumps.kinds import read_dump
+from etcd_coverage.dumps.parts import open_dump
 from etcd_coverage.dumps.spans import same_id
 from etcd_coverage.judging import span_maps
 from etcd_coverage.judging.usage import Quality
@@ -82,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _calls(path: Path, options: argparse.Namespace) -> Iterator[str]:
-    spans = span_maps.spans_map(read_dump(path), Quality())
+    spans = span_maps.spans_map(open_dump(path).resources, Quality())
     calls = matching(spans, row_wanted(options.row, options.origin))
     shown = [plain.call_line(call) for call in islice(calls, options.limit)]
     if not shown:
@@ -95,7 +95,12 @@ def _calls(path: Path, options: argparse.Namespace) -> Iterator[str]:
 
 
 def _show_trace(path: Path, trace_id: str, span_id: str) -> None:
-    spans = {span.span_id: span for resource in read_dump(path) for span in resource.spans if span.trace_id == trace_id}
+    spans = {
+        span.span_id: span
+        for resource in open_dump(path).resources
+        for span in resource.spans
+        if span.trace_id == trace_id
+    }
     if not spans:
         raise DumpError(f"holds no trace {quote(trace_id)}")
     if span_id and span_id not in spans:

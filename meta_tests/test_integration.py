@@ -20,8 +20,10 @@ import httpx
 import pytest
 
 from etcd_coverage import jaeger
+from etcd_coverage.judging.judge import judge
 from etcd_coverage.sources.download import USUAL_TRACES
 from etcd_coverage.sources.jaeger_api import Jaeger, Window
+from meta_tests.test_parts import without_examples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -266,6 +268,21 @@ def dump_of_calls(server: JaegerServer, tmp_path_factory: pytest.TempPathFactory
 def test_each_call_is_in_the_dump(dump_of_calls: Path) -> None:
     assert grpc_calls(dump_of_calls.read_bytes()) == CALLS
     assert len({span["traceId"] for span in spans(dump_of_calls.read_bytes())}) > 100
+
+
+def test_what_jaegers_ui_answers_gives_the_same_usage(
+    server: JaegerServer, dump_of_calls: Path, tmp_path: Path
+) -> None:
+    now = datetime.now(UTC)
+    times = {"start": now - timedelta(hours=1), "end": now + timedelta(minutes=1)}
+    query = {name: str(round(time.timestamp() * 10**6)) for name, time in times.items()}
+    answer = httpx.get(
+        f"{server.url}/api/traces", params={"service": "etcd", "limit": "5000", **query}, trust_env=False, timeout=60
+    )
+    (tmp_path / "ui.json").write_bytes(answer.raise_for_status().content)
+    found, expected = judge(tmp_path / "ui.json", "1.36"), judge(dump_of_calls, "1.36")
+    assert found.calls == CALLS
+    assert without_examples(found) == without_examples(expected)
 
 
 def test_the_suite_counts_what_was_called(dump_of_calls: Path, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from etcd_coverage.dumps import files, otlp_json
+from etcd_coverage.dumps.compressions import zstd
 from etcd_coverage.dumps.error import DumpError
 from etcd_coverage.dumps.kinds import read_dump
 from etcd_coverage.judging.judge import judge
@@ -465,16 +466,14 @@ BAD = {
     ),
     "null": (b"null", "is plain text"),
     "list": (b"[1, 2]", "not a dump"),
-    "empty object": (b"{}", 'without "result"'),
+    "empty object": (b"{}", "it holds nothing"),
     "another object": (b'{"spans": []}', '"spans"'),
-    "OTLP without envelope": (b'{"resourceSpans": []}', 'wrap it as {"result": ...}'),
-    "old API": (b'{"data": [], "total": 0}', "/api/v3/traces"),
     "result of another type": (b'{"result": 5}', "another shape"),
     "resourceSpans of another type": (b'{"result": {"resourceSpans": {}}}', "another shape"),
     "both spellings": (b'{"result": {"resourceSpans": [], "resource_spans": []}}', "both"),
     "resource of another type": (b'{"result": {"resourceSpans": [5]}}', "resourceSpans[0]"),
-    "two answers glued": (GOOD + GOOD, "has more after the end of its JSON"),
-    "error glued on": (GOOD + b'{"error":{"message":"x"}}', "has more after the end of its JSON"),
+    "text glued on": (GOOD + GOOD + b"x", "has more after the end of its JSON"),
+    "error glued on": (GOOD + b'{"error":{"message":"x"}}', "document 2: is an error that Jaeger answered"),
     "error beside a result": (GOOD[:-1] + b',"error":{"httpCode":500,"message":"boom"}}', "boom"),
     "error in half a body": (GOOD[: len(GOOD) // 2] + b'{"error":{"code":2}}', "is not JSON"),
     "cut gzip": (gzip.compress(GOOD)[:-20], "gzip file that was cut off"),
@@ -482,7 +481,17 @@ BAD = {
     "gzip of nothing": (gzip.compress(b""), "is empty"),
     "gzip with a wrong checksum": (gzip.compress(GOOD)[:-8] + b"\0" * 8, "broken gzip"),
     "gzip of HTML": (gzip.compress(b"<html>"), "is HTML"),
-    "zstd": (b"\x28\xb5\x2f\xfd\x00", "compressed with zstd"),
+    "cut zstd": (zstd.compress(GOOD)[:-20], "zstd file that was cut off"),
+    "broken zstd": (zstd.compress(GOOD)[:9] + b"\xff" * 400, "broken zstd"),
+    "zstd of nothing": (zstd.compress(b""), "is empty"),
+    "zstd with a wrong checksum": (
+        zstd.compress(GOOD, options={zstd.CompressionParameter.checksum_flag: 1})[:-4] + b"\0" * 4,
+        "broken zstd",
+    ),
+    "zstd of HTML": (zstd.compress(b"<html>"), "is HTML"),
+    "zstd that asks for 2 GB": (b"\x28\xb5\x2f\xfd\x00\xa8" + zstd.compress(GOOD)[6:], "broken zstd"),
+    "bytes after the frame": (zstd.compress(GOOD) + b"more", "broken zstd"),
+    "gzip in zstd": (zstd.compress(gzip.compress(GOOD)), "packed twice"),
     "zip": (b"PK\x03\x04\x00", "compressed with zip"),
     "binary": (b"\x7fELF\x02\x01\x01" + bytes(100), "is a binary file"),
     "UTF-16": (GOOD.decode().encode("utf-16"), "UTF-16"),

@@ -142,6 +142,7 @@ def test_a_sample_has_every_row_and_finding_of_a_real_dump(tmp_path: Path, name:
             "bytes are the least that has all its rows and their leases: raise --size",
         ),
         ("{", "10", "is truncated JSON"),
+        ('{"resourceSpans": []}', "10", "samples are made of answers of Jaeger's API v3 alone"),
     ],
 )
 def test_what_cannot_be_sampled_is_told(

@@ -53,7 +53,7 @@ def read(path: Path) -> Any:
 @pytest.fixture
 def usages(tmp_path: Path) -> dict[str, Usage]:
     """A usage of each kind: complete, with findings, of a dump that could not be judged, with a span told twice."""
-    twice = [*complete(), *(one | {"status": {"code": 1}} for one in complete())]
+    twice = [*complete(), *(one | {"status": {"code": 2}} for one in complete())]
     contents: dict[str, Any] = {"a.json": etcd(complete()), "b.json": etcd(complete(), *UNKNOWN), "c.json": "{}"}
     contents["d.json"] = etcd(twice)
     return {name: judge(write(tmp_path / name, content)) for name, content in contents.items()}
@@ -158,7 +158,7 @@ def test_unknown_keys_an_absent_example_and_another_order_of_keys_are_read(tmp_p
         (json.dumps(good())[:-9], "is a saved usage with a fault: Input data was truncated"),
         ('{"format": ' + "[" * 100_000, "is JSON nested too deep"),
         (b'{"format": 1, "dumps": {"\xff": 1}}', "is a saved usage with a fault"),
-        (b"\x1f\x8b\x08", "is a gzip file that was cut off: save it again with --usage-json"),
+        (b"\x1f\x8b\x08", "is a gzip file that was cut off after 0 unpacked bytes: save it again with --usage-json"),
         ('{"format": %s, "dumps": {}}' % ("1" * 5000), "is a saved usage of the unknown format 111"),
         (gzip.compress(json.dumps(good()).encode()[:-1] + b" " * 20_000_000), "unpacks to over 100 times its size"),
     ],

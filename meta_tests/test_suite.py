@@ -390,7 +390,7 @@ BAD: dict[str, tuple[JSON | str | bytes, str]] = {
     "cut.json": (json.dumps(etcd(complete()))[:-200], "is truncated JSON"),
     "page.json": ("<html>404</html>", "is HTML"),
     "text.json": ("404 page not found", "is plain text"),
-    "object.json": ("{}", 'is JSON without "result"'),
+    "object.json": ("{}", "is JSON, but not a dump"),
     "null.json": ('{"result":null}', "has no spans"),
     "spanless.json": (dump(), "has no spans"),
     "foreign.json": (etcd([span("00000000000000aa")]), "has no etcd gRPC spans"),
@@ -408,13 +408,16 @@ BAD: dict[str, tuple[JSON | str | bytes, str]] = {
 def test_each_bad_dump_is_one_line_and_the_others_are_judged(run: Run, pytester: pytest.Pytester) -> None:
     folder = pytester.path / "dumps"
     (folder / "folder").mkdir(parents=True)
-    told = {name: line for name, (_, line) in BAD.items()} | {"folder": "is a directory", "\\x1b[31m.json": "is empty"}
+    told = {name: line for name, (_, line) in BAD.items()} | {
+        "folder": "is a folder without files",
+        "\\x1b[31m.json": "is empty",
+    }
     dumps: dict[str, JSON | str | bytes] = {name: content for name, (content, _) in BAD.items()}
     result = run(dumps=dumps | {"good.json": etcd(complete()), "\x1b[31m.json": ""})
     result.assert_outcomes(passed=8, failed=len(told), skipped=7 * len(told))
     assert result.ret == 1
     lines = result.outlines
-    assert "  folder: not a file" in lines
+    assert "  folder: a dump in parts, 0.0 MB" in lines
     for name, line in told.items():
         start = f"{folder}/{name}: "
         assert [one for one in lines if one.startswith(start) and line in one] != [], name

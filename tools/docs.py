@@ -16,6 +16,8 @@ import msgspec
 from etcd_coverage.comparing.compare import ComparedRow, Comparison, Coverage
 from etcd_coverage.comparing.unseen import unseen
 from etcd_coverage.comparing.usage_file import FORMAT, Against, UsageFile, always_written, load
+from etcd_coverage.dumps.compressions import COMPRESSIONS
+from etcd_coverage.dumps.kinds import KINDS
 from etcd_coverage.judging.finding_kinds import EXPECTATIONS, NEXT_STEPS, QUALITY
 from etcd_coverage.judging.judge import judge
 from etcd_coverage.judging.usage import Example, Finding, Lease, Quality, Row, SpanCount, Text, Usage
@@ -33,6 +35,19 @@ __all__ = ["GATES", "GROUP"]
 ROOT = Path(__file__).parents[1]
 DEMO = "kubernetes-1.37.json.gz"
 """The demo dump whose output README shows."""
+
+
+def kinds() -> str:
+    """Return the table of the kinds of dump."""
+    return _table(["kind", "recognised by", "usual names"], ([kind.name, kind.content, kind.files] for kind in KINDS))
+
+
+def compressions() -> str:
+    """Return the line on the compressions."""
+    found = " or ".join(f"{one.name} (`{one.suffix}`)" for one in COMPRESSIONS)
+    return (
+        f"Each may be plain or packed with {found}, and several of the JSON objects may follow each other in one file."
+    )
 
 
 def expected_methods() -> str:

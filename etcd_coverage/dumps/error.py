@@ -11,11 +11,20 @@ class DumpError(Exception):
         return type(self)(f"{place}: {self}")
 
 
+class CutError(DumpError):
+    """The content ends in the middle of what it says it is."""
+
+
+class MoreError(DumpError):
+    """More follows after the end of the content."""
+
+
 DOWNLOAD = "python -m etcd_coverage.jaeger"
 """The command that makes a dump, as errors name it."""
 
 AGAIN = f"download it again with {DOWNLOAD}"
-EXPECTED = f"a dump is what Jaeger's /api/v3/traces answers: make one with {DOWNLOAD}"
+EXPECTED = f"a dump is what Jaeger's /api/v3/traces answers, or OTLP as README.md lists: make one with {DOWNLOAD}"
+COLLECT_AGAIN = "copy it again, or let what writes it end by itself and collect again"
 TOO_DEEP = "JSON nested too deep to be a dump"
 
 

@@ -3,37 +3,31 @@
 from __future__ import annotations
 
 import codecs
-import gzip
 import mmap
 import os
 import re
 import stat
 import tempfile
-import zlib
 from typing import TYPE_CHECKING, BinaryIO, NoReturn
 
-from etcd_coverage.dumps.error import AGAIN, EXPECTED, DumpError
+from etcd_coverage.dumps.compressions import BROKEN, NOT_READ, compression_of
+from etcd_coverage.dumps.error import AGAIN, EXPECTED, CutError, DumpError, MoreError
 from etcd_coverage.text import quote
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-_GZIP = b"\x1f\x8b"
-_OTHER_COMPRESSIONS = {
-    b"\x28\xb5\x2f\xfd": "zstd",
-    b"\xfd7zXZ": "xz",
-    b"BZh": "bzip2",
-    b"PK\x03\x04": "zip",
-}
+    from etcd_coverage.dumps.compressions import Compression
+
 _CHUNK = 1 << 18
-# Real dumps shrink to a twelfth. A file that unpacks to much more is not worth the disk.
-_BOMB_RATIO = 100
+BOMB_RATIO = 100
+"""How many times its size a packed file may unpack to: real dumps shrink to a twelfth, or a thirtieth with zstd."""
 BOMB = 1 << 28
-"""Bytes that any gzipped dump may unpack to."""
+"""Bytes that any packed dump may unpack to."""
 
 
 def content(path: Path, again: str = AGAIN, bomb: int | None = None) -> memoryview:
-    """Return the content of the file, unpacked if it is gzip, as a view on mapped memory; no byte order mark.
+    """Return the content of the file, unpacked if it is packed, as a view on mapped memory; no byte order mark.
 
     What unpacks to more than ``bomb`` bytes (`BOMB` if None) and 100 times its size is refused, as is what is no file.
     ``again`` says in errors how to get the file again.
@@ -49,10 +43,10 @@ def content(path: Path, again: str = AGAIN, bomb: int | None = None) -> memoryvi
         with path.open("rb") as file:
             head = file.read(_CHUNK)
             file.seek(0)
-            if head.startswith(_GZIP):
-                found = _map_gzip(file, again, BOMB if bomb is None else bomb)
+            if compression := compression_of(head):
+                found = _unpacked(file, compression, again, BOMB if bomb is None else bomb)
             else:
-                _check_start(head, again)
+                _refuse_empty(head, again)
                 found = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     except OSError as error:
         raise DumpError(f"cannot be read: {error.strerror or error}; check the file and its permissions") from None
@@ -67,46 +61,56 @@ def start(path: Path, size: int) -> bytes:
             return b""
         with path.open("rb") as file:
             head = file.read(size)
-            if head.startswith(_GZIP):
+            if compression := compression_of(head):
                 file.seek(0)
-                with gzip.open(file) as unpacked:
+                with compression.open(file) as unpacked:
                     head = unpacked.read(size)
-    except (OSError, EOFError, zlib.error):
+    except (OSError, EOFError, *BROKEN):
         return b""
     return head.removeprefix(codecs.BOM_UTF8)
 
 
-def _map_gzip(file: BinaryIO, again: str, bomb: int) -> memoryview:
+def _unpacked(file: BinaryIO, compression: Compression, again: str, bomb: int) -> memoryview:
+    what = f"a {compression.name} file"
+    size = 0
     try:
-        with gzip.open(file) as unpacked, tempfile.TemporaryFile() as plain:
-            most = max(bomb, _BOMB_RATIO * os.fstat(file.fileno()).st_size)
-            chunk = unpacked.read(_CHUNK)
-            _check_start(chunk, again)
-            while chunk:
-                plain.write(chunk)
-                if plain.tell() > most:
-                    raise DumpError(f"is a gzip file that unpacks to over {_BOMB_RATIO} times its size: no dump does")
-                chunk = unpacked.read(_CHUNK)
+        with compression.open(file) as unpacked, tempfile.TemporaryFile() as plain:
+            most = max(bomb, BOMB_RATIO * os.fstat(file.fileno()).st_size)
+            # Not read, which returns nothing of what stands before a cut.
+            while chunk := unpacked.read1(_CHUNK):
+                size += plain.write(chunk)
+                if size > most:
+                    raise DumpError(f"is {what} that unpacks to over {BOMB_RATIO} times its size: no dump does")
             plain.flush()
+            plain.seek(0)
+            _refuse_empty(plain.read(_CHUNK), again)
             return memoryview(mmap.mmap(plain.fileno(), 0, access=mmap.ACCESS_READ))
     except EOFError:
-        raise DumpError(f"is a gzip file that was cut off: {again}") from None
-    except (gzip.BadGzipFile, zlib.error) as error:
-        raise DumpError(f"is a broken gzip file ({error}): {again}") from None
+        raise DumpError(f"is {what} that was cut off after {size} unpacked bytes: {again}") from None
+    except BROKEN as error:
+        raise DumpError(f"is a broken {compression.name} file ({error}): {again}") from None
     except OSError as error:
         raise DumpError(f"cannot be unpacked: {error.strerror}; free space in {tempfile.gettempdir()}") from None
 
 
-def _check_start(head: bytes, again: str) -> None:
-    """Refuse by name what cannot be JSON, from its first bytes."""
-    for magic, name in _OTHER_COMPRESSIONS.items():
-        if head.startswith(magic):
-            raise DumpError(f"is compressed with {name}: unpack it first, only gzip is read directly")
-    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, b"\0\0\xfe\xff")) or head[:4].count(0) > 1:
-        raise DumpError("is UTF-16 or UTF-32 text: save it as UTF-8, as JSON demands")
-    start = head.removeprefix(codecs.BOM_UTF8).lstrip(b" \t\r\n")
-    if not start and len(head) < _CHUNK:
+def _refuse_empty(head: bytes, again: str) -> None:
+    if len(head) < _CHUNK and not head.removeprefix(codecs.BOM_UTF8).strip(b" \t\r\n"):
         raise DumpError(f"is empty: {again}")
+
+
+def refuse_other(data: memoryview) -> None:
+    """Raise the `DumpError` that says by name what content cannot be JSON, from its first bytes."""
+    head = bytes(data[:_CHUNK])
+    for magic, name in NOT_READ.items():
+        if head.startswith(magic):
+            raise DumpError(f"is compressed with {name}: unpack it first, only gzip and zstd are read directly")
+    if compression := compression_of(head):
+        raise DumpError(f"is packed twice, inside of it is {compression.name}: unpack it first")
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, b"\0\0\xfe\xff")) or (
+        head[:4].count(0) > 1 and head.replace(b"\0", b"").lstrip().startswith((b"{", b"["))
+    ):
+        raise DumpError("is UTF-16 or UTF-32 text: save it as UTF-8, as JSON demands")
+    start = head.lstrip(b" \t\r\n")
     if start[:1] in (b"", b"{", b"["):
         return
     if start.startswith(b"<"):
@@ -132,7 +136,10 @@ def check_utf8(data: memoryview) -> None:
             position += valid
     except UnicodeDecodeError as error:
         at = position + error.start
-        raise DumpError(f"is not valid UTF-8: byte {data[at]:#04x} at offset {at}; {AGAIN}") from None
+        cut = position + error.end == len(data) and "end of data" in error.reason
+        raise (CutError if cut else DumpError)(
+            f"is not valid UTF-8: byte {data[at]:#04x} at offset {at}; {AGAIN}"
+        ) from None
 
 
 def newlines(data: memoryview) -> int:
@@ -157,11 +164,11 @@ def refuse_malformed(data: memoryview, message: str) -> NoReturn:
             raise DumpError(f"has an unpaired surrogate {lone!r} at byte {at}: no UTF-8 text has one; {AGAIN}")
     found = re.search(r"\(byte (\d+)\)", message)
     if found is None:
-        raise DumpError(f"is truncated JSON: it ends at byte {len(data)} in the middle; {AGAIN}")
+        raise CutError(f"is truncated JSON: it ends at byte {len(data)} in the middle; {AGAIN}")
     at = int(found[1])
     if "trailing characters" in message:
         at -= 1  # msgspec counts the character that it stumbled on
-        raise DumpError(f"has more after the end of its JSON, at byte {at} ({start_of(data[at:])}); {AGAIN}")
+        raise MoreError(f"has more after the end of its JSON, at byte {at} ({start_of(data[at:])}); {AGAIN}")
     reason = message.removeprefix("JSON is malformed: ").replace(found[0], "").strip()
     raise DumpError(f"is not JSON: {reason} at byte {at} ({start_of(data[at:])}); {AGAIN}")
 

@@ -6,7 +6,7 @@ import gc
 from typing import TYPE_CHECKING
 
 from etcd_coverage.dumps.error import DOWNLOAD, DumpError
-from etcd_coverage.dumps.kinds import open_dump
+from etcd_coverage.dumps.parts import open_dump
 from etcd_coverage.judging import findings, losses, span_maps
 from etcd_coverage.judging.ancestors import Ancestors
 from etcd_coverage.judging.classify import KeyPatterns, classify
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def judge(path: Path, kubernetes_version: str = "") -> Usage:
-    """Return what the dump at ``path`` shows; what keeps it from being judged is in the result's ``error``.
+    """Return what the dump at ``path`` shows, a file or a folder of parts; its ``error`` is what keeps it from that.
 
     ``kubernetes_version`` ("X.Y", empty: the newest) says which methods could not be called yet.
     """

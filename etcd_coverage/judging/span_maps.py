@@ -74,7 +74,7 @@ def spans_map(resources: Iterable[Resource], quality: Quality) -> SpansMap:
             raise DumpError(f"has a span without {missing}: {where}; {_EXPORTER}")
     again = [(first, later) for first, later in again if later.trace_id in kept]
     quality.duplicate_spans = len(again)
-    conflicts = [example_of(later) for first, later in again if first.content() != later.content()]
+    conflicts = [example_of(later) for first, later in again if not later.has_content_of(first)]
     quality.conflicting_spans = list(dict.fromkeys(conflicts))
     quality.skipped_spans = quality.spans - sum(map(len, kept.values())) - len(again)
     losses.count_overwritten(again, quality)

@@ -29,7 +29,8 @@ def checked_run(given: argparse.Namespace, project: Path, *, known_reference: Us
 
     default = project / "testdata"
     try:
-        run = Run(given.testdata or ([str(default)] if default.is_dir() else []), given.kubernetes_version)
+        paths = given.testdata or ([str(default)] if default.is_dir() else [])
+        run = Run(paths, given.kubernetes_version, parts=given.parts)
     except DumpError as error:
         raise DumpError(f"--testdata: {error}") from None
     run.place = run.place or escape(str(default))
@@ -93,7 +94,7 @@ def limits_of(given: argparse.Namespace) -> Limits:
     return replace(limits, **{name: limit for name, limit in given_limits.items() if limit is not None})
 
 
-_SHOWN_ELSEWHERE = ("--testdata", "--require-dumps", "--usage-html", "--usage-markdown", "--usage-summary")
+_SHOWN_ELSEWHERE = ("--testdata", "--parts", "--require-dumps", "--usage-html", "--usage-markdown", "--usage-summary")
 """Options of which the rest of the header, or the end of a run, says all there is."""
 
 

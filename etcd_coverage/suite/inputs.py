@@ -8,17 +8,22 @@ from pathlib import Path
 from etcd_coverage.comparing import saved
 from etcd_coverage.comparing.saved import SEPARATOR, Source
 from etcd_coverage.dumps.error import DumpError
+from etcd_coverage.dumps.parts import is_one_dump
 from etcd_coverage.text import escape
 
 
-def sources_at(path: str) -> list[Source]:
-    """Return what there is to judge at ``path``: a folder's files but dotfiles, by name; a dump; saved usages.
+def sources_at(path: str, *, parts: bool = False) -> list[Source]:
+    """Return what there is to judge at ``path``: what is in a folder but dotfiles, by name; a dump; saved usages.
 
-    ``FILE::NAME`` is one of several saved usages. Raises `DumpError`, a whole line, if nothing is there.
+    A folder in a folder is one dump in parts, and so is a folder that says so of itself, and with ``parts`` each folder
+    at ``path``. ``FILE::NAME`` is one of several saved usages. Raises `DumpError`, a whole line, if nothing is there.
     """
     folder = Path(path)
     if not folder.is_dir():
         return saved.sources(folder) if folder.exists() else [saved.find(path)]
+    if parts or is_one_dump(folder):
+        # Its name is that of the dump.
+        return [Source(folder if folder.name else folder.resolve())]
     try:
         files = sorted(folder.iterdir())
     except OSError as error:

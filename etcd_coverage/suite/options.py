@@ -22,8 +22,13 @@ def add_options(parser: pytest.Parser) -> None:
         "--testdata",
         metavar="PATH",
         action="append",
-        help="judges this dump, or every file in this folder but dotfiles; may be given several times "
-        "(default: testdata)",
+        help="judges this dump, or everything in this folder but dotfiles: each file is a dump, and each folder one "
+        "dump in parts; may be given several times (default: testdata)",
+    )
+    judging.addoption(
+        "--parts",
+        action="store_true",
+        help="takes each folder that is given for one dump in parts, not for a folder of dumps",
     )
     judging.addoption(
         "--require-dumps",

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from etcd_coverage.comparing import advise, compare, gates, known_gaps, saved
 from etcd_coverage.comparing.saved import Reference, Source
 from etcd_coverage.dumps.error import DumpError
+from etcd_coverage.dumps.parts import size_of
 from etcd_coverage.judging import usage
 from etcd_coverage.judging.data_quality import Limits, with_quality_findings
 from etcd_coverage.judging.origin_counts import MOST_SAVED
@@ -43,12 +44,13 @@ class Run:
     """What one run judges and demands.
 
     ``sources`` holds what there is to judge, ``usages`` what was judged so far, both by printable name. An empty
-    ``kubernetes_version`` stands for what each name says. ``empty_places`` are paths with nothing to judge.
+    ``kubernetes_version`` stands for what each name says; with ``parts`` each folder given is one dump.
+    ``empty_places`` are paths with nothing to judge.
     """
 
-    def __init__(self, paths: Sequence[str], kubernetes_version: str = "") -> None:
+    def __init__(self, paths: Sequence[str], kubernetes_version: str = "", *, parts: bool = False) -> None:
         """Find the dumps at the paths; `DumpError`, a whole line, says where there is nothing."""
-        found = {path: inputs.sources_at(path) for path in paths}
+        found = {path: inputs.sources_at(path, parts=parts) for path in paths}
         self.place = ", ".join(map(escape, paths))
         self.empty_places = [escape(path) for path, sources in found.items() if not sources]
         self.sources = inputs.named([source for sources in found.values() for source in sources])
@@ -68,7 +70,9 @@ class Run:
             return [f'etcd coverage: NO DUMPS in {self.place}: NOTHING WILL BE JUDGED (README.md, "Collect a dump")']
         lines = [f"etcd coverage: {counted(len(self.sources), 'dump')} in {self.place}"]
         for name, source in self.sources.items():
-            size = f"{source.path.stat().st_size / 1e6:.1f} MB" if source.path.is_file() else "not a file"
+            size = f"{size_of(source.path) / 1e6:.1f} MB" if source.path.is_file() else "not a file"
+            if source.path.is_dir():
+                size = f"a dump in parts, {size_of(source.path) / 1e6:.1f} MB"
             release = self.release(name)
             how = f", judged as Kubernetes {release}" if release else ""
             lines.append(f"  {name}: {size}{', a saved usage' if source.is_saved else how}")
@@ -192,6 +196,8 @@ class Run:
         path = f"{source.path}{saved.SEPARATOR}{source.entry}" if source.entry else str(source.path)
         # Else callers that are not among the heaviest would not be in the new reference.
         origins = ["--origins=all"] if self.gates.fail_on_new_caller else []
+        if source.path.is_dir():
+            version = ["--parts", *version]
         return ["etcd-coverage", path, *version, *origins]
 
     def unused_gaps(self) -> list[str]:
