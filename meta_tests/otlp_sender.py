@@ -12,7 +12,7 @@ import grpc
 from google.protobuf import json_format, proto
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from etcd_coverage.sources.parts import zstd
+from etcd_coverage.dumps.compressions import zstd
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -12,6 +12,8 @@ from etcd_coverage.sources.live_judge import line_of
 from meta_tests.builder import GET, RANGE, call, dump, resource, span
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import pytest
 
     from etcd_coverage.dumps.spans import Resource
@@ -25,7 +27,7 @@ REQUEST = "000000000000000a"
 CLIENT = "000000000000000b"
 
 
-def resources(*parts: JSON) -> list[Resource]:
+def resources(*parts: JSON) -> Iterable[Resource]:
     return kinds.read(memoryview(json.dumps(dump(*parts)).encode()))
 
 

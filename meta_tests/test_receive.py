@@ -19,7 +19,9 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from etcd_coverage import receive
-from etcd_coverage.sources.parts import INDEX, Parts, zstd
+from etcd_coverage.dumps.compressions import zstd
+from etcd_coverage.dumps.parts import INDEX
+from etcd_coverage.sources.parts import Parts
 from etcd_coverage.sources.receiver import Address, Limits, ReceiveError, Receiver, Tls
 from etcd_coverage.sources.trace_requests import server_spans
 from meta_tests.builder import GET, RANGE, TXN, call, complete, etcd

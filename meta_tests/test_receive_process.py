@@ -6,37 +6,41 @@ import json
 import os
 import pty
 import re
-import resource
 import signal
 import subprocess
 import sys
 import termios
 import time
 from contextlib import contextmanager
+from pathlib import Path
+from resource import RLIMIT_FSIZE, setrlimit
 from typing import TYPE_CHECKING, Any
 
 import grpc
 import pytest
 
-from etcd_coverage.sources.parts import INDEX
-from meta_tests.builder import GET, RANGE, call, complete, etcd
+from etcd_coverage.dumps.parts import INDEX
+from meta_tests.builder import GET, RANGE, call, complete, dump, etcd, resource, span
 from meta_tests.otlp_sender import messages, request_of, sender
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from meta_tests.builder import JSON
 
 pytestmark = pytest.mark.integration
 
+PROJECT = Path(__file__).parent.parent
+DELETE_RANGE = "etcdserverpb.KV/DeleteRange"
 CALLS = request_of(etcd(complete()))
 
 
 @contextmanager
-def receiver(folder: Path, listen: str = "127.0.0.1:0", **popen: Any) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def receiver(
+    folder: Path, *options: str, listen: str = "127.0.0.1:0", **popen: Any
+) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """Run the receiver; yield it and its address."""
-    command = [sys.executable, "-m", "etcd_coverage.receive", "-o", str(folder), "--listen", listen]
+    command = [sys.executable, "-m", "etcd_coverage.receive", "-o", str(folder), "--listen", listen, *options]
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | popen
     with subprocess.Popen(command, text=True, **streams) as process:
         try:
@@ -89,7 +93,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
     folder = tmp_path / "dump"
 
     def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (5_000, 5_000))
+        setrlimit(RLIMIT_FSIZE, (5_000, 5_000))
 
     taken = 0
     with receiver(folder, preexec_fn=limit) as (process, address):
@@ -127,13 +131,67 @@ def test_two_in_one_folder(tmp_path: Path) -> None:
 
 
 def test_an_address_that_others_reach(tmp_path: Path) -> None:
-    with receiver(tmp_path, "0.0.0.0:0") as (process, address):
+    with receiver(tmp_path, listen="0.0.0.0:0") as (process, address):
         process.terminate()
         _, stderr = process.communicate(timeout=60)
     assert process.returncode == 0
     first, second = stderr.splitlines()
     assert first.startswith(f"warning: {address} is open to the network without TLS: ")
     assert second == "warning: nothing was received: does anything send to it (OTLP/gRPC)?"
+
+
+def test_what_nobody_expects_is_reported_while_it_receives(tmp_path: Path) -> None:
+    folder = tmp_path / "kubernetes-1.36"
+    with receiver(folder, "--judge") as (process, address):
+        with sender(address) as exporter:
+            exporter.send(CALLS)
+            exporter.send(request_of(dump(resource(call(7, RANGE, GET | {"range_begin": "/elsewhere/a"})))))
+            exporter.send(request_of(dump(resource([span("00000007000000aa", name="GET")], "apiserver"))))
+            for _ in range(2):
+                exporter.send(request_of(dump(resource(call(8, DELETE_RANGE, {})))))
+        assert process.stderr
+        lines = sorted(process.stderr.readline() for _ in range(2))
+        process.terminate()
+        stdout, stderr = process.communicate(timeout=60)
+    assert [line.partition("; see span")[0] for line in lines] == [
+        "etcdserverpb.KV/DeleteRange: unexpected 1 calls to method: etcdserverpb.KV/DeleteRange, 1 call from etcd/"
+        "etcdserverpb.KV/DeleteRange",
+        "etcdserverpb.KV/Range: New key pattern detected: /elsewhere/a, 1 call from etcd/etcdserverpb.KV/Range",
+    ]
+    assert process.returncode == 1
+    assert "New key pattern" not in stderr
+    assert set(suite_findings(folder)) == {
+        "New key pattern detected: /elsewhere/a",
+        "unexpected 1 calls to method: etcdserverpb.KV/DeleteRange",
+    }
+    said = [line for line in stdout.splitlines()[1:] if line and not line.startswith(" ")]
+    assert [line for line in said if not re.match("[a-z-]+: ", line)] == suite_findings(folder)
+
+
+def suite_findings(folder: Path) -> list[str]:
+    """Return the messages of what the suite finds in the dump."""
+    usage = folder.parent / "usage.json"
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--testdata={folder}"]
+    subprocess.run([*command, f"--usage-json={usage}"], cwd=PROJECT, capture_output=True, check=False, timeout=120)
+    return [finding["message"] for finding in json.loads(usage.read_bytes())["dumps"][folder.name]["findings"]]
+
+
+def test_nothing_that_nobody_expects(tmp_path: Path) -> None:
+    with receiver(tmp_path / "dump", "--judge") as (process, address):
+        with sender(address) as exporter:
+            exporter.send(CALLS)
+        process.terminate()
+        stdout, stderr = process.communicate(timeout=60)
+    assert (process.returncode, stderr) == (0, "warning: no records of traces from the apiserver\n")
+    assert stdout.endswith(f"{tmp_path / 'dump'}: nothing that nobody expects\n")
+
+
+def test_a_kill_leaves_what_can_be_judged(tmp_path: Path) -> None:
+    with receiver(tmp_path / "dump") as (process, address), sender(address) as exporter:
+        exporter.send(CALLS)
+        process.kill()
+        process.wait(60)
+    assert suite_findings(tmp_path / "dump") == []
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])

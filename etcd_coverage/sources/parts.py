@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import sys
 import threading
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,19 +16,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from etcd_coverage.atomic import write_atomically
-
-if sys.version_info >= (3, 14):
-    from compression import zstd as zstd
-else:
-    from backports import zstd as zstd
+from etcd_coverage.dumps.compressions import zstd
+from etcd_coverage.dumps.parts import INDEX
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from etcd_coverage.sources.trace_requests import Request
-
-INDEX = ".index.json"
-"""The name of the index: like every file whose name starts with a dot, it is no dump."""
 
 NOT_WRITABLE = "not writable"
 """Why a request was refused that may come again; for all other reasons to send it again would not help."""

@@ -7,7 +7,9 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from etcd_coverage.atomic import write_atomically
-from etcd_coverage.sources.parts import INDEX, Index, Part, index_text, unpack, zstd
+from etcd_coverage.dumps.compressions import ZSTD_MAGIC, zstd
+from etcd_coverage.dumps.parts import INDEX
+from etcd_coverage.sources.parts import Index, Part, index_text, unpack
 from etcd_coverage.sources.trace_requests import RequestError, read_request
 from etcd_coverage.text import printable
 
@@ -69,10 +71,6 @@ def _read(path: Path, services: Counter[str]) -> Part:
         raise RequestError(f"no request starts at byte {part.bytes} of {printable(path.name)}")
     part.sha256 = hashlib.sha256(data[: part.bytes]).hexdigest()
     return part
-
-
-ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
-"""What a zstd frame starts with, https://www.rfc-editor.org/rfc/rfc8878#name-zstandard-frames."""
 
 
 def _frames(data: bytes) -> list[tuple[int, int]]:
