@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 from google.protobuf import json_format, proto
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTraceServiceRequest,
+    ExportTraceServiceResponse,
+)
 
 from etcd_coverage.dumps.compressions import zstd
 
@@ -33,7 +36,8 @@ class Sender:
     def send(self, request: bytes, *, gzip: bool = False, wait: bool = False) -> None:
         """Export a request; raise grpc.RpcError if it is not taken. With ``wait`` the receiver may not listen yet."""
         compression = grpc.Compression.Gzip if gzip else grpc.Compression.NoCompression
-        assert self._export(request, timeout=30, compression=compression, wait_for_ready=wait) == b""
+        answer = self._export(request, timeout=30, compression=compression, wait_for_ready=wait)
+        assert ExportTraceServiceResponse.FromString(answer).partial_success.rejected_spans == 0
 
     def answer(self, request: bytes, *, gzip: bool = False) -> tuple[grpc.StatusCode, str]:
         """Export a request, and return the status of the answer and what it says."""
