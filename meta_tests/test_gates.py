@@ -82,7 +82,7 @@ SHORT = "90.00% of the reference's calls are covered (1 of 3 rows, 90 of 100 cal
             Gates(min_coverage=0, min_calls=1000),
             [
                 "--min-coverage=0: the reference has nothing to judge here: "
-                "check --reference, --gate-methods and --min-calls"
+                "check --reference, --gate-methods, --min-calls and --min-runs"
             ],
             [],
             [],
@@ -229,7 +229,7 @@ def test_new_callers_are_those_of_a_row_whatever_they_ask_for() -> None:
 
 
 def test_callers_of_nothing_are_no_pass() -> None:
-    nothing = ["a.json has nothing to judge here: check --reference, --gate-methods and --min-calls"]
+    nothing = ["a.json has nothing to judge here: check --reference, --gate-methods, --min-calls and --min-runs"]
     assert new_callers(BEFORE, BEFORE, min_calls=10) == (nothing, [])
     assert new_callers(BEFORE, usage(row(1, RANGE, "Count", PODS))) == (nothing, [])
 

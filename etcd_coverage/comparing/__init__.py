@@ -7,5 +7,6 @@
 - `origin_gates`: calls outside the interface, callers of a row that are new
 - `advise`: what to do where the change that fails a gate is wanted
 - `usage_file`: the file format of usages, and how a file is read
+- `merge`: usages of several runs -> one
 - `saved`: usages as files: found, loaded once, brought up to date
 """

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from etcd_coverage.judging.usage import Count, Text
+from etcd_coverage.judging.usage import Count, Positive, Text
 from etcd_coverage.reference import GRPC_METHODS
 
 if TYPE_CHECKING:
@@ -30,7 +30,8 @@ class ComparedRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One row of either usage, with the calls in both.
 
     ``status`` is "covered" if both have it, "missing" if the reference alone has it, "new" if it is not in the
-    reference. Without a call pattern or with an unknown key, a subject's row is always new.
+    reference. Without a call pattern or with an unknown key, a subject's row is always new. ``reference_runs`` is in
+    how many of the reference's runs, if that was merged, the row was seen.
     """
 
     grpc_method: Text
@@ -41,6 +42,7 @@ class ComparedRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     subject_calls: Count
     status: Literal["covered", "missing", "new"]
     known_key: bool = True
+    reference_runs: Positive = 1
 
     @property
     def shape(self) -> Shape:
@@ -87,8 +89,10 @@ def compare(reference: Usage, subject: Usage) -> Comparison:
     demanded = _calls(row for row in reference.rows if is_known(row))
     seen = _calls(row for row in subject.rows if is_known(row))
     unknown = _calls(row for row in subject.rows if not is_known(row))
+    runs = {_key(row): row.runs for row in reference.rows}
     rows = [
-        _compared(key, calls, seen.get(key, 0), COVERED if key in seen else MISSING) for key, calls in demanded.items()
+        _compared(key, calls, seen.get(key, 0), COVERED if key in seen else MISSING, runs[key])
+        for key, calls in demanded.items()
     ]
     rows += [_compared(key, 0, calls, NEW) for key, calls in seen.items() if key not in demanded]
     rows += [_compared(key, 0, calls, NEW) for key, calls in unknown.items()]
@@ -189,7 +193,11 @@ def _unseen(shapes: dict[Shape, int], rows: Iterable[ComparedRow]) -> dict[Shape
 
 
 def _compared(
-    key: _Key, reference_calls: int, subject_calls: int, status: Literal["covered", "missing", "new"]
+    key: _Key,
+    reference_calls: int,
+    subject_calls: int,
+    status: Literal["covered", "missing", "new"],
+    reference_runs: int = 1,
 ) -> ComparedRow:
     method, call_pattern, key_pattern, args, known_key = key
     return ComparedRow(
@@ -201,6 +209,7 @@ def _compared(
         subject_calls=subject_calls,
         status=status,
         known_key=known_key,
+        reference_runs=reference_runs,
     )
 
 

@@ -26,8 +26,9 @@ class Gates(Struct, frozen=True, kw_only=True):
     """What is demanded of a comparison. Percentages are of the reference's calls; None demands nothing.
 
     Rows with fewer than ``min_calls`` calls are left out, and so are those of other methods than ``methods`` (full
-    names; empty: all). ``min_contract`` is demanded of each dump by itself: a percentage of its own calls with rows,
-    whatever ``min_calls`` is.
+    names; empty: all), and rows seen in fewer than ``min_runs`` of the runs that the reference was merged of.
+    ``min_contract`` is demanded of each dump by itself: a percentage of its own calls with rows, whatever ``min_calls``
+    is.
     """
 
     min_coverage: float | None = None
@@ -37,12 +38,13 @@ class Gates(Struct, frozen=True, kw_only=True):
     fail_on_new_caller: bool = False
     min_contract: float | None = None
     min_calls: int = 1
+    min_runs: int = 1
     methods: tuple[str, ...] = ()
 
     @property
     def are_set(self) -> bool:
         """Whether anything is demanded."""
-        return self != Gates(min_calls=self.min_calls, methods=self.methods)
+        return self != Gates(min_calls=self.min_calls, min_runs=self.min_runs, methods=self.methods)
 
     @property
     def need_a_reference(self) -> bool:
@@ -56,8 +58,8 @@ class Outcome(Struct, frozen=True, kw_only=True):
 
     ``failures`` has a line for each gate that fails. What it failed for is listed in ``missing_rows``,
     ``missing_shapes``, ``new_rows``, ``new_callers`` and ``outside`` (rows with calls outside the interface), the
-    heaviest first. ``excused`` are missing rows of known gaps, ``left_out`` those that were seen too seldom. ``below``
-    has the coverage that is too low, by the name of the option.
+    heaviest first. ``excused`` are missing rows of known gaps, ``left_out`` those of too few calls, ``volatile`` those
+    of too few runs. ``below`` has the coverage that is too low, by the name of the option.
     """
 
     failures: list[str] = []
@@ -69,16 +71,18 @@ class Outcome(Struct, frozen=True, kw_only=True):
     outside: list[Row] = []
     excused: list[ComparedRow] = []
     left_out: list[ComparedRow] = []
+    volatile: list[ComparedRow] = []
 
 
-_NOTHING = "nothing to judge here: check --reference, --gate-methods and --min-calls"
+_NOTHING = "nothing to judge here: check --reference, --gate-methods, --min-calls and --min-runs"
 
 
 def hold(subject: str, comparison: Comparison, gates: Gates, gaps: Sequence[KnownGap] = ()) -> Outcome:
     """Hold the comparison of the subject of that name to the gates: return what fails, and what is excused."""
     rows = _of_methods(comparison, gates)
     seldom = [row for row in rows if row.calls < gates.min_calls]
-    judged = [row for row in rows if row.calls >= gates.min_calls]
+    volatile = [row for row in rows if _is_volatile(row, gates) and row.calls >= gates.min_calls]
+    judged = [row for row in rows if row.calls >= gates.min_calls and not _is_volatile(row, gates)]
     demanded = [row for row in judged if row.status != NEW]
     missing = _heaviest_first(row for row in demanded if row.status == MISSING)
     excused: list[ComparedRow] = []
@@ -118,7 +122,12 @@ def hold(subject: str, comparison: Comparison, gates: Gates, gaps: Sequence[Know
         new_rows=new if gates.fail_on_new else [],
         excused=excused,
         left_out=seldom,
+        volatile=volatile,
     )
+
+
+def _is_volatile(row: ComparedRow, gates: Gates) -> bool:
+    return row.status != NEW and row.reference_runs < gates.min_runs
 
 
 def hold_origins(
@@ -141,7 +150,11 @@ def hold_origins(
     new: list[NewCaller] = []
     if gates.fail_on_new_caller and comparison is not None and reference is not None:
         rows = _of_methods(comparison, gates)
-        judged = [row for row in rows if row.calls >= gates.min_calls and row.status == COVERED]
+        judged = [
+            row
+            for row in rows
+            if row.calls >= gates.min_calls and not _is_volatile(row, gates) and row.status == COVERED
+        ]
         new, problems = origin_gates.new_callers(judged, reference, subject, name, gates.min_calls)
         if not judged:
             problems = [f"{escape(name)} has {_NOTHING}"]
@@ -187,8 +200,17 @@ def percentage(text: str) -> float:
 
 def number_of_calls(text: str) -> int:
     """Return the number, 1 or more; `ValueError` says what is wrong."""
+    return _number(text, "calls")
+
+
+def number_of_runs(text: str) -> int:
+    """Return the number, 1 or more; `ValueError` says what is wrong."""
+    return _number(text, "runs")
+
+
+def _number(text: str, of: str) -> int:
     if not re.fullmatch(r"[0-9]{1,18}", text) or int(text) < 1:
-        raise ValueError(f"{escape(text)!r} is not a number of calls, 1 or more")
+        raise ValueError(f"{escape(text)!r} is not a number of {of}, 1 or more")
     return int(text)
 
 

@@ -29,7 +29,7 @@ def unexpected_methods(grpc_spans: dict[str, list[Span]], ancestors: Ancestors) 
         Finding(
             id=UNEXPECTED_METHOD,
             grpc_method=escape(name),
-            message=f"unexpected {len(spans)} calls to method: {escape(name)}",
+            message=unexpected_text(escape(name), len(spans)),
             count=len(spans),
             example=example_of(spans[0]),
             origins=_origins(spans, ancestors),
@@ -62,11 +62,21 @@ def call_not_recorded(method: GrpcMethod, spans: list[Span], ancestors: Ancestor
     return Finding(
         id=CALL_NOT_RECORDED,
         grpc_method=method.name,
-        message=f'"{method.name}" method was called {counted(len(spans), "time")}, but no call was recorded',
+        message=not_recorded_text(method.name, len(spans)),
         count=len(spans),
         example=example_of(spans[0]),
         origins=_origins(spans, ancestors),
     )
+
+
+def unexpected_text(method: str, calls: int) -> str:
+    """Return what is said of so many calls of a method, by its printable name, that is not in the reference."""
+    return f"unexpected {calls} calls to method: {method}"
+
+
+def not_recorded_text(method: str, calls: int) -> str:
+    """Return what is said of a method that has so many server spans, but no call."""
+    return f'"{method}" method was called {counted(calls, "time")}, but no call was recorded'
 
 
 def merged(findings: Iterable[Finding]) -> list[Finding]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from etcd_coverage.judging.finding_kinds import CLIPPED_STEP
 from etcd_coverage.text import counted
@@ -186,7 +186,8 @@ class Row(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ``failed`` counts the calls that etcd answered with an error, ``grpc_errors`` by gRPC status; ``api_errors`` counts
     calls by the HTTP status code from 400 on that the request which they were made for was answered with. ``origins``
     and ``tests`` say who made the calls, the heaviest first, ``other_origins`` and ``other_tests`` add up the rest. All
-    of these are None or empty in what earlier versions saved.
+    of these are None or empty in what earlier versions saved. ``runs`` is in how many of the runs that were merged the
+    row was seen.
     """
 
     grpc_method: Text
@@ -204,6 +205,7 @@ class Row(Struct, frozen=True, kw_only=True, omit_defaults=True):
     other_origins: OtherOrigins | None = None
     tests: list[TestCalls] = []
     other_tests: OtherTests | None = None
+    runs: Positive = 1
 
     @property
     def shape(self) -> Shape:
@@ -242,7 +244,7 @@ class Usage(Struct, kw_only=True):
 
     ``calls`` counts the server spans of each gRPC method, ``rows``, ``leases`` and ``findings`` are in table order.
     ``error`` is the one line that says why the dump could not be judged, in which case all the rest is empty or
-    incomplete; None if it was.
+    incomplete; None if it was. ``runs`` is of how many runs it is, if it was merged (`runs_of`).
     """
 
     calls: dict[Text, Positive] = {}
@@ -251,6 +253,12 @@ class Usage(Struct, kw_only=True):
     findings: list[Finding] = []
     quality: Quality = msgspec.field(default_factory=Quality)
     error: Text | None = None
+    runs: Positive | UnsetType = UNSET
+
+
+def runs_of(usage: Usage) -> int:
+    """Return of how many runs the usage is: 1, unless it was merged."""
+    return 1 if usage.runs is UNSET else usage.runs
 
 
 def encode(usage: Usage) -> str:

@@ -90,6 +90,9 @@ def gates_notes(outcome: Outcome, gates: Gates) -> list[str]:
     if outcome.left_out:
         rows = counted(len(outcome.left_out), "row")
         lines.append(f"--min-calls={gates.min_calls}: left out {rows} with fewer calls")
+    if outcome.volatile:
+        rows = counted(len(outcome.volatile), "row")
+        lines.append(f"--min-runs={gates.min_runs}: left out {rows} that fewer runs of the reference have")
     if outcome.excused:
         calls = sum(row.reference_calls for row in outcome.excused)
         rows = counted(len(outcome.excused), "missing row")

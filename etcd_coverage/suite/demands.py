@@ -60,6 +60,7 @@ def checked_run(given: argparse.Namespace, project: Path, *, known_reference: Us
         fail_on_new_caller=given.fail_on_new_caller,
         min_contract=given.min_contract,
         min_calls=given.min_calls or 1,
+        min_runs=given.min_runs or 1,
         methods=given.gate_methods or (),
     )
     if given.reference is not None:

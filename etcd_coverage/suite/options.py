@@ -139,6 +139,13 @@ def add_options(parser: pytest.Parser) -> None:
         help="leaves out of the gates rows of the reference, new rows and new callers with fewer than N calls",
     )
     gating.addoption(
+        "--min-runs",
+        metavar="N",
+        type=_parsed_by("number_of_runs"),
+        help="leaves out of the gates rows that fewer than N of the runs have which the reference was merged of "
+        "(python -m etcd_coverage.merge)",
+    )
+    gating.addoption(
         "--gate-methods",
         metavar="KV/Txn,...",
         type=_parsed_by("method_names"),

@@ -95,6 +95,9 @@ class Run:
             raise DumpError(f"--reference: {problem}")
         if demanded.are_set and not self.subjects():
             raise DumpError(f"--reference: there is no dump in {self.place} to compare with {self.reference.name}")
+        if read and demanded.min_runs > (runs := usage.runs_of(self.reference_usage())):
+            merge = "merge usages with python -m etcd_coverage.merge"
+            raise DumpError(f"--min-runs={demanded.min_runs}: the reference is of {counted(runs, 'run')}: {merge}")
         self.gates = demanded
         if gaps is not None:
             try:
