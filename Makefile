@@ -48,6 +48,8 @@ check: $(VENV)  ## lint, format, types, shell scripts, and lists in the document
 
 JUDGE = $(BIN)/etcd-coverage -v "$$dump"
 # The collectors run in .venv, whatever made it.
+# COLLECTOR=receive takes the traces without Jaeger, and makes a folder of them.
+SUFFIX = $(if $(filter receive,$(COLLECTOR)),,.json)
 COLLECT = PYTHON="$(CURDIR)/$(BIN)/python"
 
 # By another name, lest make -n build etcd.
@@ -58,20 +60,22 @@ k8s-coverage: $(VENV)  ## collect a dump from a kind cluster and judge it: docs/
 	@etcd="$${ETCD_REPO:-$$(go env GOPATH 2>/dev/null)/src/go.etcd.io/etcd}"; \
 	if command -v go >/dev/null && [ -d "$$etcd" ]; then $(SUBMAKE) -C "$$etcd" build; fi
 	$(COLLECT) ./collect_kind_traces.sh
-	@dump=$${OUTPUT:-testdata/traces.json} && \
+	@dump=$${OUTPUT:-testdata/traces$(SUFFIX)} && \
 	tag=$$(git -C "$${KUBERNETES_REPO:-$$(go env GOPATH)/src/k8s.io/kubernetes}" describe --tags --match 'v*') && \
 	version=$$(printf '%s\n' "$$tag" | sed -E 's/^v([0-9]+\.[0-9]+).*/\1/') && \
 	$(JUDGE) --kubernetes-version "$$version"
 
 robustness-coverage: $(VENV)  ## collect a dump from etcd's robustness tests and judge it: docs/collect.md
 	$(COLLECT) ./collect_robustness_traces.sh
-	@dump=$${OUTPUT:-testdata/demo_traces.json} && $(JUDGE)
+	@dump=$${OUTPUT:-testdata/demo_traces$(SUFFIX)} && $(JUDGE)
 
 KUBERNETES ?= 1.37
 
+# Whether this project's receiver takes the traces, into a folder, or Jaeger, into a file.
+local-coverage: COLLECTOR ?= receive
 local-coverage: $(VENV)  ## collect a dump from a control plane on loopback, without Docker, and judge it: docs/collect.md
-	$(COLLECT) ./collect_local_traces.sh --kubernetes $(KUBERNETES) $(ARGS)
-	@dump=$${OUTPUT:-testdata/kubernetes-$(KUBERNETES)-local.json.gz} && $(JUDGE) --kubernetes-version $(KUBERNETES)
+	$(COLLECT) ./collect_local_traces.sh --kubernetes $(KUBERNETES) --collector $(COLLECTOR) $(ARGS)
+	@dump=$${OUTPUT:-testdata/kubernetes-$(KUBERNETES)-local$(if $(filter jaeger,$(COLLECTOR)),.json.gz)} && $(JUDGE) --kubernetes-version $(KUBERNETES)
 
 # A collector and a make, or two of either, may build at once.
 ONCE = tools/once.sh $@ $^ --

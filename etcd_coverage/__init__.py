@@ -21,7 +21,7 @@ The flow: dump -> spans (`dumps`) -> usage (`judging`) -> comparison (`comparing
 
 - `cli`: what the commands share: argument types, exit codes
 
-Commands (``python -m etcd_coverage.X``): `jaeger` downloads a dump, `collect` runs a collector, `sample` takes a sample
-of a dump, `show` shows calls and traces of one, `unseen` lists rows of the reference that no dump has, `merge` makes
-one usage of those of several runs.
+Commands (``python -m etcd_coverage.X``): `jaeger` downloads a dump, `receive` receives one, `collect` runs a collector,
+`sample` takes a sample of a dump, `show` shows calls and traces of one, `unseen` lists rows of the reference that no
+dump has, `merge` makes one usage of those of several runs.
 """

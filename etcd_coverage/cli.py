@@ -67,6 +67,14 @@ def count(text: str) -> int:
     return int(text)
 
 
+def size(text: str) -> int:
+    """Return a number of bytes such as 1000, 64K, 64M or 1G, for argparse: above 0, K is 1024."""
+    match = re.fullmatch("([0-9]{1,12})([KMG]?)", text)
+    if not match or not int(match[1]):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of bytes, such as 1000, 64K, 64M or 1G")
+    return int(match[1]) << 10 * " KMG".index(match[2] or " ")
+
+
 def report(message: str) -> None:
     """Print a line to stderr, beside a progress bar if there is one."""
     tqdm.write(message, file=sys.stderr)

@@ -100,6 +100,7 @@ class World:
             "TMPDIR": str(self.root / "tmp"),
             "WORLD": str(self.root),
             "PYTHON": sys.executable,
+            "RECEIVER": str(PROJECT / "meta_tests" / "doubles" / "receiver.py"),
             "LOCK_DIR": str(self.root / "locks"),
             "KUBERNETES_REPO": str(self.kubernetes),
             "ETCD_REPO": str(self.etcd),

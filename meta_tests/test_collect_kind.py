@@ -98,6 +98,21 @@ def world(tmp_path: Path) -> Iterator[World]:
     world.end_processes()
 
 
+@pytest.mark.integration
+def test_the_receiver_serves_in_place_of_jaeger(world: World) -> None:
+    result = world.run(SCRIPT, "--collector", "receive", TRACE_SECONDS="60")
+    assert (result.code, result.stderr) == (0, "")
+    [receiver] = [call for call in result.calls if call.startswith("python -m etcd_coverage.receive -o")]
+    assert receiver.endswith(" --listen 127.0.0.1:4317 --listen 192.168.32.1:4317")
+    network = next(at for at, call in enumerate(result.calls) if call.startswith("docker network create"))
+    assert result.calls.index(receiver) > network
+    assert [call for call in result.calls if call.startswith(("docker run", "curl"))] == []
+    folder = world.project / "testdata" / "traces"
+    assert sorted(path.name for path in folder.iterdir()) == [".index.json", "part-00001.pb.zst"]
+    assert world.left_over() == []
+    assert world.dump.read_text() == OLD_DUMP
+
+
 def test_a_run_calls_each_step_in_order_and_undoes_all(world: World) -> None:
     result = world.run(SCRIPT)
     assert (result.code, result.stderr) == (0, "")

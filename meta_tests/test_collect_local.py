@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from meta_tests.collect_world import OLD_DUMP, PROJECT, World
+from meta_tests.collect_world import OLD_DUMP, PROJECT, World, only_problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,6 +56,7 @@ FATAL_CALLS = [call for call in AWAITED_CALLS if not call.startswith(("curl", "w
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
     world = World(tmp_path / "a world")
+    world.environment["COLLECTOR"] = "jaeger"
     for name in ("KUBERNETES_REPO", "ETCD_REPO"):
         del world.environment[name]
     world.dump = world.project / "testdata" / "kubernetes-1.37-local.json.gz"
@@ -87,6 +88,55 @@ def test_a_run_calls_each_step_in_order_and_ends_all(world: World) -> None:
     assert world.dump.read_text() == "a new dump\n"
     assert world.left_over() == []
     assert "workload: exit code 0, 17 parts ran, 0 failed" in result.stdout
+
+
+def test_the_receiver_takes_the_traces_into_a_folder(world: World) -> None:
+    del world.environment["COLLECTOR"]
+    result = world.run(SCRIPT, TRACE_SECONDS="60")
+    assert (result.code, result.stderr) == (0, "")
+    assert "make .tools/bin/etcd .tools/bin/kwok" in result.calls
+    assert [call for call in result.calls if call.startswith(("jaeger", "curl")) and "/health" not in call] == []
+    [etcd] = [call for call in result.calls if call.startswith("etcd ")]
+    [receiver] = [call for call in result.calls if call.startswith("python -m etcd_coverage.receive -o")]
+    assert receiver.split()[-1] in etcd
+    folder = world.project / "testdata" / "kubernetes-1.37-local"
+    assert sorted(path.name for path in folder.iterdir()) == [".index.json", "part-00001.pb.zst"]
+    assert "   2 spans in 1 request\n" in result.stdout
+    assert sorted(path.name for path in folder.parent.iterdir()) == [folder.name, world.dump.name, "traces.json"]
+    assert_nothing_is_left(world)
+
+
+@pytest.mark.integration
+def test_the_receiver_replaces_its_own_dump_alone(world: World) -> None:
+    folder = world.project / "testdata" / "a run"
+    folder.mkdir()
+    options = ["--collector", "receive"]
+    for name in (".index.json", "part-00009.pb.zst"):
+        (folder / name).touch()
+    result = world.run(SCRIPT, *options, OUTPUT=str(folder), TRACE_SECONDS="60")
+    assert (result.code, result.stderr) == (0, "")
+    assert sorted(path.name for path in folder.iterdir()) == [".index.json", "part-00001.pb.zst"]
+    (folder / "somebody's").touch()
+    result = world.run(SCRIPT, *options, OUTPUT=str(folder))
+    assert only_problem(result) == f"OUTPUT is a directory with other files than those of the receiver: {folder}"
+    result = world.run(SCRIPT, *options, OUTPUT=str(world.dump))
+    assert only_problem(result) == f"OUTPUT is the name of a file, the receiver makes a folder: {world.dump}"
+    assert sorted(path.name for path in folder.parent.iterdir()) == [folder.name, world.dump.name, "traces.json"]
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("failure", ["workload", "receiver"])
+def test_a_failure_leaves_the_dump_that_was_there(world: World, failure: str) -> None:
+    folder = world.project / "testdata" / "kubernetes-1.37-local"
+    others = sorted(path.name for path in folder.parent.iterdir())
+    folder.mkdir()
+    (folder / "part-00001.pb.zst").write_text(OLD_DUMP)
+    environment = {"workload": {"FAIL_AFTER": "workload", "WORKLOAD": "none"}, "receiver": {"FAIL": "receive -o"}}
+    result = world.run(SCRIPT, "--collector", "receive", TRACE_SECONDS="60", **environment[failure])
+    assert result.code == 1
+    assert [path.name for path in folder.iterdir()] == ["part-00001.pb.zst"]
+    assert sorted(path.name for path in folder.parent.iterdir()) == sorted([*others, folder.name])
+    assert_nothing_is_left(world)
 
 
 def test_ports_are_different_ones(world: World) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from meta_tests.collect_world import OLD_DUMP, PROJECT, World
+from meta_tests.collect_world import OLD_DUMP, PROJECT, World, problems
 
 SCRIPT = "collect_robustness_traces.sh"
 DOCKER_CALLS = [
@@ -49,6 +49,30 @@ def test_a_run_calls_each_step_in_order(world: World) -> None:
     log = next(world.project.glob("logs/*/*-run_robustness_tests.log")).read_text()
     assert "tracing to localhost:4317" in log
     assert '--timeout 10m --count=1 -v --run "^TestRobustness.*/Kubernetes.*"\n' in log
+
+
+@pytest.mark.integration
+def test_the_receiver_serves_in_place_of_jaeger(world: World) -> None:
+    for tool in ("docker", "kind", "kubectl"):
+        (world.root / "bin" / tool).unlink()
+    # The double's tests take no time: they end when what was sent is in the receiver's index.
+    wait = f"until grep --quiet apiserver '{world.project}'/testdata/.demo_traces-*/.index.json; do sleep 0.1; done"
+    result = world.run(SCRIPT, "--collector", "receive", AFTER="test-robustness", DO=wait)
+    assert (result.code, result.stderr) == (0, "")
+    assert sum("etcd_coverage.receive -o" in call for call in result.calls) == 1
+    assert [call for call in result.calls if call.startswith(("docker", "jaeger", "curl"))] == []
+    folder = world.project / "testdata" / "demo_traces"
+    assert sorted(path.name for path in folder.iterdir()) == [".index.json", "part-00001.pb.zst"]
+    assert world.left_over() == []
+    assert world.dump.read_text() == OLD_DUMP
+
+
+def test_an_unknown_collector(world: World) -> None:
+    result = world.run(SCRIPT, "--collector", "zipkin")
+    assert result.code == 2
+    assert result.stderr == "collect_robustness_traces: --collector zipkin is none of receive jaeger (see --help)\n"
+    result = world.run(SCRIPT, COLLECTOR="zipkin")
+    assert "COLLECTOR is none of receive jaeger: zipkin" in problems(result)
 
 
 def test_a_binary_serves_in_place_of_a_container(world: World) -> None:

@@ -64,6 +64,7 @@ def judged(tmp_path: Path, *groups: list[JSON]) -> Usage:
 
 
 @pytest.mark.parametrize("path", REAL, ids=lambda path: f"{path.parent.name}-{path.name}")
+@pytest.mark.integration
 def test_real_dumps_are_within_the_limits_but_the_one_that_was_cut(path: Path) -> None:
     expected = {"clipped-dump": 100} if path.name.startswith("truncated") else {}
     assert found(judge(path)) == expected

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import httpx
 import pytest
+from msgspec.structs import replace
 
 from etcd_coverage import jaeger
 from etcd_coverage.judging.judge import judge
@@ -477,3 +478,23 @@ def killing_relay(server: JaegerServer) -> Iterator[str]:
     thread.start()
     yield f"http://127.0.0.1:{listener.getsockname()[1]}"
     thread.join()
+
+
+def test_the_receiver_counts_what_jaeger_counts(dump_of_calls: Path, tmp_path: Path) -> None:
+    """The same calls of a real etcd, sent to the receiver: the same rows and leases as by way of Jaeger."""
+    folder = tmp_path / "kubernetes-1.36"
+    command = [sys.executable, "-m", "etcd_coverage.receive", "-o", str(folder), "--listen", "127.0.0.1:0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as receiver:
+        assert receiver.stdout
+        address = receiver.stdout.readline().split(",")[0].removeprefix("listening on ")
+        with running_etcd(tmp_path, address) as etcd:
+            kubernetes_calls(etcd)
+        receiver.terminate()
+        assert receiver.wait(60) == 0
+    received, downloaded = judge(folder, "1.36"), judge(dump_of_calls, "1.36")
+    assert received.error is None
+    assert received.calls == CALLS
+    rows = [[replace(row, example=None) for row in usage.rows] for usage in (received, downloaded)]
+    assert rows[0] == rows[1]
+    assert received.leases == downloaded.leases
+    assert [finding.message for finding in received.findings] == [finding.message for finding in downloaded.findings]

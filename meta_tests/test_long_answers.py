@@ -72,6 +72,7 @@ def test_the_resources_of_an_answer_are_those_of_the_json(tmp_path: Path, spelli
 
 @pytest.mark.parametrize("glue", [b"", b"\n", b" " * 2 * SMALL])
 @pytest.mark.parametrize("many", [1, 7, 100])
+@pytest.mark.integration
 def test_several_answers_in_a_row(tmp_path: Path, glue: bytes, many: int) -> None:
     batches = [ENTRIES[start : start + many] for start in range(0, len(ENTRIES), many)]
     text = glue.join(json.dumps({"result": {"resourceSpans": batch}}).encode() for batch in batches)

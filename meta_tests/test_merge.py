@@ -168,6 +168,7 @@ def test_what_cannot_be_merged(usages: list[Usage], problem: str) -> None:
     assert str(raised.value) == problem
 
 
+@pytest.mark.integration
 def test_a_real_dump_taken_apart_by_traces_adds_up_to_itself(tmp_path: Path) -> None:
     """But for leases and their findings: a lease and its transactions are of different traces."""
     parts: list[list[Any]] = [[], [], []]

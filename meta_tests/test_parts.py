@@ -56,6 +56,7 @@ def sample() -> JSON:
 
 
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.integration
 def test_parts_of_mixed_kinds_give_the_usage_of_the_whole(tmp_path: Path, sample: JSON, seed: int) -> None:
     random = Random(seed)
     whole = judge(write(tmp_path / "whole.json", sample))

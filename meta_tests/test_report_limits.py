@@ -71,6 +71,7 @@ SPANS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("spans", SPANS.values(), ids=[name.replace(" ", "-") for name in SPANS])
+@pytest.mark.integration
 def test_every_form_is_short(spans: Any, tmp_path: Path) -> None:
     usage = judge(write(tmp_path / "dump.json", etcd(spans())))
     reference = judge(write(tmp_path / "reference.json", etcd(call(1, RANGE, GET))))

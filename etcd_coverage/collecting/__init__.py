@@ -12,6 +12,8 @@ collector started is ended and what it made is removed, however it ends, or it n
 - `network`: the network of the kind cluster's nodes
 - `patches`: a clone of Kubernetes, patched for a run
 - `jaeger`: Jaeger, started, watched, downloaded from
+- `receiver`: this project's own receiver in place of Jaeger
+- `minors`: which minors of Kubernetes can be built
 - `etcd`: etcd of a clone, reachable from a cluster's nodes
 - `cluster`: the kind cluster
 - `control_plane`: the servers of a cluster on loopback

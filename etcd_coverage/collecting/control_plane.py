@@ -46,6 +46,11 @@ class ControlPlane:
     def _url(self, port: str) -> str:
         return f"http://{self._address(port)}"
 
+    @property
+    def otlp(self) -> str:
+        """Where traces are sent."""
+        return self._address("otlp")
+
     def _address(self, port: str) -> str:
         return f"127.0.0.1:{self._ports[port]}"
 
@@ -158,7 +163,7 @@ class ControlPlane:
         return self._kubectl("wait", "--for=condition=Ready", "node", "--all", "--timeout=1s") == 0
 
     def stop_servers(self) -> None:
-        """Stop all but Jaeger.
+        """Stop all but what takes the traces.
 
         A server sends its last spans when it ends, so each ends before the one that it talks to.
         """

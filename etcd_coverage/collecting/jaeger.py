@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from etcd_coverage.collecting import docker
 from etcd_coverage.collecting.commands import CURL, CollectError
+from etcd_coverage.collecting.preflight import need_writable_output
 from etcd_coverage.collecting.settings import direct
 from etcd_coverage.text import printable
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from etcd_coverage.collecting.run import Run
+    from etcd_coverage.collecting.run import Run, Step
 
 # The memory store of Jaeger drops the oldest traces at its limit, 100,000 by default.
 _OPTIONS = ("--set=extensions.jaeger_storage.backends.some_storage.memory.max_traces=20000000",)
@@ -22,6 +23,10 @@ _OPTIONS = ("--set=extensions.jaeger_storage.backends.some_storage.memory.max_tr
 class Jaeger:
     """The Jaeger of a run: a program of this machine, or a container."""
 
+    start_title = "start Jaeger"
+    ports: ClassVar = {4317: "Jaeger's collector", 16686: "Jaeger's query API"}
+    """The ports that it has where they cannot be chosen."""
+
     def __init__(self, run: Run, *, container: str = "", url: str = "http://localhost:16686") -> None:
         self.url = url
         self.answer = ""
@@ -29,6 +34,24 @@ class Jaeger:
         self._run = run
         self._container = container
         self._started = time.monotonic()
+
+    def preparation(self) -> list[Step]:
+        """Return the steps before the others."""
+        return [("prepare the downloader", self.prepare_download)]
+
+    def ending(self) -> list[Step]:
+        """Return the steps after the others."""
+        return [(f"download the traces to {self._run.settings.output}", self.download)]
+
+    def need_output(self) -> None:
+        """Check that a dump can take its place."""
+        need_writable_output(self._run)
+
+    def need_docker(self) -> None:
+        """Check that its container can be made, if it is one."""
+        if self._container and docker.check_docker(self._run):
+            docker.check_docker_host(self._run)
+            docker.check_no_container(self._run, self._container)
 
     def start_program(self, program: Path, *options: str | Path) -> None:
         """Start Jaeger as a program, and wait until it answers."""

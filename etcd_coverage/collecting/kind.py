@@ -33,42 +33,43 @@ from etcd_coverage.collecting.preflight import (
     need_repo,
     need_temporary_folder,
     need_tool,
-    need_writable_output,
 )
+from etcd_coverage.collecting.receiver import Receiver
 from etcd_coverage.collecting.run import Plan
-from etcd_coverage.collecting.settings import COMMON_HELP, PROJECT, clone, common
+from etcd_coverage.collecting.settings import COLLECTOR, COMMON_HELP, PROJECT, clone, collector, common
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from etcd_coverage.collecting.run import Run, Step
-    from etcd_coverage.collecting.settings import Check, Options, Reader
+    from etcd_coverage.collecting.settings import Options, Reader
 
 NAME = "collect_kind_traces"
 FLAGS: tuple[str, ...] = ()
-VALUED: dict[str, Check] = {}
+VALUED = COLLECTOR
 _SUBNET = IPv4Network("192.168.32.0/24")
 _JAEGER = f"{CLUSTER}-jaeger"
 # hack/lib/etcd.sh of Kubernetes refuses a port on which anything listens, on any address.
 _CMD_TESTS_ETCD_PORT = 12379
 _HELP = """\
-Usage: ./collect_kind_traces.sh [--dry-run] [--keep] [--help]
+Usage: ./collect_kind_traces.sh [--collector NAME] [--dry-run] [--keep] [--help]
 
 Collects a dump of traces from a kind cluster on an etcd outside of it, while Kubernetes' e2e and cmd tests run.
 Takes an hour or more, and Docker Engine on Linux. 'make k8s-coverage' builds etcd, runs this, and judges the dump.
 
-  --dry-run   print the commands of each step, run none
-  --keep      leave cluster, etcd, Jaeger and network as they are at the end (patches are reversed all the same)
+  --collector NAME  receive: this project's receiver, the dump is a folder; jaeger: Jaeger, a file [{collector}]
+  --dry-run         print the commands of each step, run none
+  --keep            leave all but the patches as it is at the end: cluster, etcd, network, Jaeger or the receiver
 
 Environment, with its value now:
   KUBERNETES_REPO    git clone of Kubernetes 1.34 to 1.38, with tags [{kubernetes_repo}]
   ETCD_REPO          git clone of etcd, built: bin/etcd [{etcd_repo}]
   KUBECONFIG         where kind writes the access to the cluster [{kubeconfig}]
   DATA_DIR           etcd's data, a new or empty directory [{data_dir}]
-  OUTPUT             the dump; .gz compresses [{output}]
+  OUTPUT             the dump; of Jaeger's .gz compresses [{output}]
   E2E_FOCUS          which e2e tests run, a regular expression [{e2e_focus}]
   E2E_NODES          worker nodes that the e2e tests may count on (--num-nodes) [{e2e_nodes}]
-  TRACE_SECONDS      time the first traces have to show in Jaeger [{trace_seconds:.15g}]
+  TRACE_SECONDS      time the first traces have to show [{trace_seconds:.15g}]
   COMPACTION_SECONDS least time from the start of the cluster to the download [{compaction_seconds:.15g}];
                      the apiserver compacts every 5 minutes, at first after 10
 """
@@ -82,6 +83,7 @@ class KindSettings:
     etcd_repo: Path
     kubeconfig: Path
     data_dir: Path | None
+    collector: str
     e2e_focus: str
     e2e_nodes: int
     trace_seconds: float
@@ -89,12 +91,13 @@ class KindSettings:
     problems: tuple[str, ...]
 
 
-def plan(reader: Reader, _: Options) -> Plan:
+def plan(reader: Reader, options: Options) -> Plan:
     """Return what this collector does in an environment."""
+    chosen = collector(reader, options, "jaeger")
     shared = common(
         reader,
         NAME,
-        reader.path("OUTPUT") or PROJECT / "testdata" / "traces.json",
+        reader.path("OUTPUT") or PROJECT / "testdata" / ("traces.json" if chosen == "jaeger" else "traces"),
         no_proxy=f"{GATEWAY},{_SUBNET}",
         min_disk_gb=40,
         min_memory_gb=12,
@@ -105,6 +108,7 @@ def plan(reader: Reader, _: Options) -> Plan:
         etcd_repo=clone(reader, "ETCD_REPO", "go.etcd.io/etcd"),
         kubeconfig=reader.path("KUBECONFIG") or kubernetes / "kind-with-tracing-config",
         data_dir=reader.path("DATA_DIR"),
+        collector=chosen,
         e2e_focus=reader.text("E2E_FOCUS", r"\[sig-apps\].*\[Conformance\]"),
         e2e_nodes=reader.count("E2E_NODES", 2, 0),
         trace_seconds=reader.seconds("TRACE_SECONDS", 30),
@@ -123,7 +127,7 @@ class Kind:
         self._run = run
         self._settings = settings
         self._clone = Clone(run, settings.kubernetes_repo)
-        self._jaeger = Jaeger(run, container=_JAEGER)
+        self._collector = Jaeger(run, container=_JAEGER) if settings.collector == "jaeger" else Receiver(run)
         self._image = f"etcd-coverage/node:{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
         self._network_is_there = False
         self._cluster_started = time.monotonic()
@@ -133,11 +137,11 @@ class Kind:
         """Return title and action of each step, in order."""
         return [
             ("preflight", self.preflight),
-            ("prepare the downloader", self._jaeger.prepare_download),
+            *self._collector.preparation(),
             ("patch Kubernetes", self.apply_patches),
             (f"build the node image {self._image}", self.build_node_image),
             (f"make the network {NETWORK}", self.make_network),
-            ("start Jaeger", self.start_jaeger),
+            (self._collector.start_title, self.start_collector),
             ("start etcd", self.start_etcd),
             (f"create the cluster {CLUSTER}", self.create_cluster),
             ("compare the apiserver's flags with what was asked", self.check_flags),
@@ -145,7 +149,7 @@ class Kind:
             ("run the e2e tests", self.run_e2e_tests),
             ("run the cmd tests", self.run_cmd_tests),
             ("wait for compaction", self.wait_for_compaction),
-            (f"download the traces to {self._run.settings.output}", self._jaeger.download),
+            *self._collector.ending(),
         ]
 
     def preflight(self) -> None:
@@ -169,7 +173,7 @@ class Kind:
             run.problem(f"KUBECONFIG names several files, one is needed: {settings.kubeconfig}")
         if not run.dry_run:
             need_memory(run)
-            need_writable_output(run)
+            self._collector.need_output()
         run.stop_on_problems()
 
     def _check_machine(self) -> None:
@@ -179,21 +183,15 @@ class Kind:
             run.problem(f"Linux is needed: elsewhere {GATEWAY} is an address inside Docker's virtual machine")
         for tool in ("kind", "git", "go", "make", "kubectl", "curl", "ip", "openssl"):
             need_tool(run, tool)
-        need_free_ports(
-            run,
-            {
-                2379: "etcd",
-                4317: "Jaeger's collector",
-                16686: "Jaeger's query API",
-                _CMD_TESTS_ETCD_PORT: "etcd of the cmd tests",
-            },
-        )
+        cmd_tests = {_CMD_TESTS_ETCD_PORT: "etcd of the cmd tests"}
+        need_free_ports(run, {2379: "etcd"} | self._collector.ports | cmd_tests)
         if docker.check_docker(run):
             docker.check_buildx(run)
             docker.check_engine(run, GATEWAY)
             docker.check_docker_host(run)
             self._network_is_there = check_network(run, NETWORK, _SUBNET, GATEWAY)
-            docker.check_no_container(run, _JAEGER)
+            if self._settings.collector == "jaeger":
+                docker.check_no_container(run, _JAEGER)
             check_no_cluster(run)
 
     def build_node_image(self) -> None:
@@ -220,11 +218,15 @@ class Kind:
             *("--gateway", GATEWAY, NETWORK),
         )
 
-    def start_jaeger(self) -> None:
-        """Start Jaeger, reachable from this machine and from the nodes, not from the networks around."""
+    def start_collector(self) -> None:
+        """Start what takes the traces, reachable from this machine and from the nodes, not from networks around."""
+        if isinstance(self._collector, Receiver):
+            # The network's gateway is an address of this machine, as etcd has it.
+            self._collector.start("127.0.0.1:4317", f"{GATEWAY}:4317")
+            return
         addresses = ("127.0.0.1:16686:16686", "127.0.0.1:4317:4317", f"{GATEWAY}:4317:4317")
         publish = [word for address in addresses for word in ("--publish", address)]
-        self._jaeger.start_container("--network", NETWORK, *publish)
+        self._collector.start_container("--network", NETWORK, *publish)
 
     def start_etcd(self) -> None:
         """Start etcd where the nodes reach it."""
@@ -241,10 +243,10 @@ class Kind:
 
     def check_traces(self) -> None:
         """Wait for the first traces."""
-        if not self._jaeger.await_traces(self._settings.trace_seconds):
+        if not self._collector.await_traces(self._settings.trace_seconds):
             show_apiserver_log(self._run)
             self._run.last_lines(self._run.server_log("etcd"))
-            raise self._jaeger.no_traces(self._settings.trace_seconds)
+            raise self._collector.no_traces(self._settings.trace_seconds)
 
     def apply_patches(self) -> None:
         """Patch the clone of Kubernetes."""
@@ -290,4 +292,4 @@ class Kind:
 
     def _check_servers(self) -> None:
         self._run.need_servers(*([] if self._run.dry_run else ["etcd"]))
-        self._jaeger.check()
+        self._collector.check()

@@ -11,6 +11,7 @@ from etcd_coverage.collecting import etcd
 from etcd_coverage.collecting.commands import CollectError
 from etcd_coverage.collecting.control_plane import ControlPlane, Programs
 from etcd_coverage.collecting.jaeger import Jaeger
+from etcd_coverage.collecting.minors import minors, newest_release
 from etcd_coverage.collecting.patches import Clone
 from etcd_coverage.collecting.preflight import (
     need_disk,
@@ -19,10 +20,10 @@ from etcd_coverage.collecting.preflight import (
     need_repo,
     need_temporary_folder,
     need_tool,
-    need_writable_output,
 )
+from etcd_coverage.collecting.receiver import Receiver
 from etcd_coverage.collecting.run import Plan
-from etcd_coverage.collecting.settings import COMMON_HELP, PROJECT, UsageError, common
+from etcd_coverage.collecting.settings import COLLECTOR, COMMON_HELP, PROJECT, UsageError, collector, common
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,7 +36,8 @@ FLAGS = ("--cmd-tests",)
 _SERVER_PROGRAMS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
 _MINUTES = "12"
 _HELP = """\
-Usage: ./collect_local_traces.sh [--kubernetes MINOR] [--minutes N] [--cmd-tests] [--dry-run] [--keep] [--help]
+Usage: ./collect_local_traces.sh [--kubernetes MINOR] [--minutes N] [--collector NAME] [--cmd-tests] [--dry-run]
+                                  [--keep] [--help]
 
 Collects a dump of traces from a Kubernetes control plane on this machine's loopback, on free ports, without root and
 without Docker. The first run of a minor builds it, which takes minutes. 'make local-coverage' runs this and judges the
@@ -43,6 +45,7 @@ dump.
 
   --kubernetes MINOR  {minors} [{minor}]
   --minutes N         how long the workload runs [{minutes}]; the apiserver compacts every 5 minutes, at first after 10
+  --collector NAME    receive: this project's receiver, the dump is a folder; jaeger: Jaeger, a file [{collector}]
   --cmd-tests         run Kubernetes' cmd tests of the clone KUBERNETES_REPO in place of the cluster and the workload
   --dry-run           print the commands of each step, run none
   --keep              leave the servers running at the end
@@ -51,30 +54,18 @@ Environment, with its value now:
   KUBERNETES_REPO    git clone of Kubernetes, with tags, to build from [{kubernetes_repo}]
   ETCD_REPO          git clone of etcd, built: bin/etcd [{etcd_repo}]
   JAEGER_BIN         a Jaeger 2 binary [{jaeger_bin}]
-  OUTPUT             the dump; .gz compresses [{dump}]
+  OUTPUT             the dump; of Jaeger's .gz compresses [{dump}]
   E2E_TEST           an e2e.test of Kubernetes to run after the workload [{e2e_test}]
   E2E_FOCUS          which of its tests run, a regular expression [{e2e_focus}]
   NODES              how many fake nodes there are [{nodes}]
   COMPACTION_INTERVAL  of the apiserver [{compaction_interval}]
-  TRACE_SECONDS      time the first traces have to show in Jaeger [{trace_seconds:.15g}]
+  TRACE_SECONDS      time the first traces have to show [{trace_seconds:.15g}]
 """
 
 
-def _minors() -> list[str]:
-    """Return the minors that can be built, in order: all have two digits."""
-    return sorted(path.name for path in (PROJECT / "tools" / "kubernetes").glob("1.*") if path.is_dir())
-
-
-def _newest_release() -> str:
-    """Return the newest minor that is out: prereleases are built too, if they are asked for."""
-    series = (PROJECT / "patches" / "kubernetes" / "series").read_text(encoding="utf-8")
-    ahead = re.findall(r"^(1\.\d+) v\S+-\S+", series, re.MULTILINE)
-    return [minor for minor in _minors() if minor not in ahead][-1]
-
-
 def _check_minor(value: str) -> None:
-    if value not in _minors():
-        raise UsageError(f"--kubernetes {value} is none of {' '.join(_minors())}")
+    if value not in minors():
+        raise UsageError(f"--kubernetes {value} is none of {' '.join(minors())}")
 
 
 def _check_minutes(value: str) -> None:
@@ -82,7 +73,7 @@ def _check_minutes(value: str) -> None:
         raise UsageError(f"--minutes {value} is no number from 1 to 9999")
 
 
-VALUED: dict[str, Check] = {"--kubernetes": _check_minor, "--minutes": _check_minutes}
+VALUED: dict[str, Check] = {**COLLECTOR, "--kubernetes": _check_minor, "--minutes": _check_minutes}
 
 
 @dataclass(frozen=True)
@@ -91,6 +82,7 @@ class LocalSettings:
 
     minor: str
     minutes: str
+    collector: str
     cmd_tests: bool
     kubernetes_repo: Path | None
     etcd_repo: Path | None
@@ -105,12 +97,15 @@ class LocalSettings:
 
 def plan(reader: Reader, options: Options) -> Plan:
     """Return what this collector does in an environment."""
-    minor = options.values.get("--kubernetes", _newest_release())
-    output = reader.path("OUTPUT") or PROJECT / "testdata" / f"kubernetes-{minor}-local.json.gz"
+    minor = options.values.get("--kubernetes", newest_release())
+    chosen = collector(reader, options, "receive")
+    suffix = ".json.gz" if chosen == "jaeger" else ""
+    output = reader.path("OUTPUT") or PROJECT / "testdata" / f"kubernetes-{minor}-local{suffix}"
     shared = common(reader, NAME, output, min_disk_gb=10, ready_seconds=180)
     settings = LocalSettings(
         minor=minor,
         minutes=options.values.get("--minutes", _MINUTES),
+        collector=chosen,
         cmd_tests="--cmd-tests" in options.flags,
         kubernetes_repo=reader.path("KUBERNETES_REPO"),
         etcd_repo=reader.path("ETCD_REPO"),
@@ -123,11 +118,11 @@ def plan(reader: Reader, options: Options) -> Plan:
         problems=tuple(reader.problems),
     )
     own = vars(settings) | {
-        "minors": " ".join(_minors()),
+        "minors": " ".join(minors()),
         "kubernetes_repo": settings.kubernetes_repo or "none: from pinned Go modules",
         "etcd_repo": settings.etcd_repo or "none: from a pinned Go module",
         "jaeger_bin": settings.jaeger_bin or "none: from a pinned Go module",
-        "dump": reader.path("OUTPUT") or "testdata/kubernetes-MINOR-local.json.gz",
+        "dump": reader.path("OUTPUT") or f"testdata/kubernetes-MINOR-local{suffix}",
         "e2e_test": settings.e2e_test or "none",
     }
     text = (_HELP + COMMON_HELP).format(**vars(shared) | own)
@@ -141,7 +136,7 @@ class Local:
         self._run = run
         self._settings = settings
         self._clone = Clone(run, settings.kubernetes_repo) if settings.kubernetes_repo else None
-        self._jaeger = Jaeger(run)
+        self._collector = Receiver(run) if settings.collector == "receive" else Jaeger(run)
         project, tools = run.settings.project, run.settings.project / ".tools" / "bin"
         kubernetes = settings.kubernetes_repo and settings.kubernetes_repo / "_output" / "bin"
         self._programs = Programs(
@@ -167,13 +162,13 @@ class Local:
         ]
         return [
             ("preflight", self.preflight),
-            ("prepare the downloader", self._jaeger.prepare_download),
+            *self._collector.preparation(),
             ("patch Kubernetes", self.patch_clone),
             ("build the programs", self.build_programs),
             ("choose ports, make keys", self.configure),
-            ("start Jaeger", self.start_jaeger),
+            (self._collector.start_title, self.start_collector),
             *([("run the cmd tests", self.run_cmd_tests)] if self._settings.cmd_tests else cluster),
-            (f"download the traces to {self._run.settings.output}", self._jaeger.download),
+            *self._collector.ending(),
         ]
 
     def preflight(self) -> None:
@@ -195,7 +190,7 @@ class Local:
             need_disk(run, run.settings.project)
             need_memory(run)
             need_temporary_folder(run)
-            need_writable_output(run)
+            self._collector.need_output()
         run.stop_on_problems()
 
     def _check_clones(self) -> None:
@@ -226,7 +221,8 @@ class Local:
     def build_programs(self) -> None:
         """Build what is not given."""
         run, settings = self._run, self._settings
-        wanted = {"etcd": not settings.etcd_repo, "jaeger": not settings.jaeger_bin, "kwok": not settings.cmd_tests}
+        jaeger = settings.collector == "jaeger" and not settings.jaeger_bin
+        wanted = {"etcd": not settings.etcd_repo, "jaeger": jaeger, "kwok": not settings.cmd_tests}
         targets = [f".tools/bin/{name}" for name, missing in wanted.items() if missing]
         if targets:
             run.run("make", *targets)
@@ -241,11 +237,16 @@ class Local:
 
     def configure(self) -> None:
         """Choose ports, make keys and configuration files."""
-        self._jaeger.url = self._plane.configure(servers=not self._settings.cmd_tests)
+        url = self._plane.configure(servers=not self._settings.cmd_tests)
+        if isinstance(self._collector, Jaeger):
+            self._collector.url = url
 
-    def start_jaeger(self) -> None:
-        """Start Jaeger on its ports."""
-        self._jaeger.start_program(self._programs.jaeger, "--config", self._plane.work / "jaeger.json")
+    def start_collector(self) -> None:
+        """Start what takes the traces."""
+        if isinstance(self._collector, Receiver):
+            self._collector.start(self._plane.otlp)
+        else:
+            self._collector.start_program(self._programs.jaeger, "--config", self._plane.work / "jaeger.json")
 
     def add_nodes(self) -> None:
         """Add the fake nodes."""
@@ -253,8 +254,8 @@ class Local:
 
     def check_traces(self) -> None:
         """Wait for the first traces."""
-        if not self._jaeger.await_traces(self._settings.trace_seconds):
-            raise self._jaeger.no_traces(self._settings.trace_seconds)
+        if not self._collector.await_traces(self._settings.trace_seconds):
+            raise self._collector.no_traces(self._settings.trace_seconds)
 
     def run_workload(self) -> None:
         """Keep the cluster busy; that a part fails is reported."""
@@ -289,4 +290,4 @@ class Local:
             PATH=f"{etcd}{os.pathsep}{run.environment.get('PATH', os.defpath)}",
         )
         run.report("cmd tests", code, "^Running command: run_", "^FAILED TESTS.*|TESTS PASSED")
-        self._jaeger.check()
+        self._collector.check()

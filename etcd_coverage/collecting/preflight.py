@@ -90,7 +90,34 @@ def need_writable_output(run: Run) -> None:
     output = run.settings.output
     if output.is_dir():
         run.problem(f"OUTPUT is a directory: {output}")
-    elif output.is_symlink() and not output.exists():
+    else:
+        _need_place(run)
+
+
+def need_output_folder(run: Run) -> None:
+    """Check that a dump in parts can take the place of what OUTPUT names: an earlier one, or nothing."""
+    output = run.settings.output
+    if output.name.endswith((".json", ".gz")):
+        run.problem(f"OUTPUT is the name of a file, the receiver makes a folder: {output}")
+    elif output.is_symlink():
+        run.problem(f"OUTPUT is a link, the receiver replaces a folder: {output}")
+    elif output.is_dir():
+        if any(path.name != INDEX and not path.name.startswith("part-") for path in output.iterdir()):
+            run.problem(f"OUTPUT is a directory with other files than those of the receiver: {output}")
+    elif output.exists():
+        run.problem(f"OUTPUT is no directory: {output}")
+    else:
+        _need_place(run)
+
+
+INDEX = ".index.json"
+"""The file in a dump in parts that lists them: `etcd_coverage.sources.parts`."""
+
+
+def _need_place(run: Run) -> None:
+    """Check that a file or folder of that name can be made."""
+    output = run.settings.output
+    if output.is_symlink() and not output.exists():
         run.problem(f"OUTPUT is a link to nothing: {output}")
     elif output.exists() and not output.is_file():
         run.problem(f"OUTPUT is no regular file: {output}")

@@ -75,6 +75,27 @@ def parse_options(arguments: Sequence[str], flags: Collection[str], valued: Mapp
     return Options("--dry-run" in found, "--keep" in found, "--help" in found, own, values)
 
 
+COLLECTORS = ("receive", "jaeger")
+"""What may take the traces of a run: this project's receiver, or Jaeger."""
+
+
+def _check_collector(value: str) -> None:
+    if value not in COLLECTORS:
+        raise UsageError(f"--collector {value} is none of {' '.join(COLLECTORS)}")
+
+
+COLLECTOR: dict[str, Check] = {"--collector": _check_collector}
+"""The option that says so."""
+
+
+def collector(reader: Reader, options: Options, default: str) -> str:
+    """Return which of `COLLECTORS` is asked for."""
+    value = options.values.get("--collector") or reader.text("COLLECTOR", default)
+    if value not in COLLECTORS:
+        reader.problems.append(f"COLLECTOR is none of {' '.join(COLLECTORS)}: {value}")
+    return value
+
+
 @dataclass(frozen=True)
 class Settings:
     """What all collectors take from the environment; times in seconds, sizes in GB (2**30 bytes)."""
@@ -151,6 +172,7 @@ def direct(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 COMMON_HELP = """\
+  COLLECTOR          what --collector says, if that is not given
   JAEGER_IMAGE       image of Jaeger [{jaeger_image}]
   LOG_DIR            where the logs of the steps go [logs/NAME-TIME-PID in the project]
   LOCK_DIR           where runs on this machine see each other: the same for all of them [{lock_dir}]

@@ -20,4 +20,5 @@ printed, and never raises for what a dump holds. Only `judge` opens a dump; the 
 - `classify`: calls -> rows
 - `leases`: LeaseGrant calls -> leases by key pattern
 - `judge`: the stages in order
+- `live`: spans as they come -> findings, long before the dump is whole
 """

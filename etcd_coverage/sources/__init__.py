@@ -7,4 +7,10 @@ suite's own reader, and what goes wrong is one line.
 - `jaeger_answer`: what Jaeger answers, and what its errors mean
 - `jaeger_api`: the query API of a Jaeger server
 - `download`: a service's traces in windows -> a dump
+- `receiver`: a gRPC server for OTLP: exported traces -> a dump in parts
+- `trace_requests`: what a sender exports -> one request, checked and counted
+- `parts`: requests -> files of zstd frames, and their index
+- `recover`: what a receiver left that was killed -> a dump
+- `live_judge`: requests as they are written -> lines about what nobody expected
+- `receiving`: what a receiver shows while it runs
 """
