@@ -54,6 +54,7 @@ Numbers = dict[tuple[str, ...], tuple[int, int]]
 
 
 @pytest.mark.parametrize(("path", "expected"), REAL)
+@pytest.mark.integration
 def test_real_dumps(path: Path, expected: Path) -> None:
     wanted = json.loads(expected.read_text())
     origins = {key(row): (row["calls"], row["contract_calls"]) for row in wanted["origins"]}

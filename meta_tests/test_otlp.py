@@ -35,6 +35,7 @@ REAL = [
 @pytest.mark.parametrize(
     "every", [pytest.param(20, id="a-twentieth"), pytest.param(1, id="whole", marks=pytest.mark.integration)]
 )
+@pytest.mark.integration
 def test_real_dump_reads_as_protobuf_reads_it(tmp_path: Path, path: Path, every: int) -> None:
     """json_format takes ten seconds for a whole dump."""
     request = msgspec.json.decode(gzip.decompress(path.read_bytes()))["result"]
@@ -113,6 +114,7 @@ def test_generated_request_reads_as_protobuf_reads_it(scratch: Path, request: JS
 
 @given(request=requests(hex_id))
 @settings(deadline=None, max_examples=50)
+@pytest.mark.integration
 def test_snake_case_reads_the_same(scratch: Path, request: JSON) -> None:
     assert ours(write(scratch, {"result": snake(request)})) == protobufs(request)
 

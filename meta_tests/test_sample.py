@@ -114,6 +114,7 @@ def test_a_resource_of_several_traces_is_taken_apart(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", [pytest.param("kubernetes-1.36.json.gz", marks=pytest.mark.integration), "robustness.json.gz"]
 )
+@pytest.mark.integration
 def test_a_sample_has_every_row_and_finding_of_a_real_dump(tmp_path: Path, name: str) -> None:
     output = tmp_path / name
     assert sample.main([str(DUMPS / name), "-o", str(output), "--size", "300000"]) == 0

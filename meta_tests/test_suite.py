@@ -373,6 +373,7 @@ def test_wrong_option_is_told_in_one_line(run: Run, option: str, told: str) -> N
     result.stderr.no_fnmatch_line("*Traceback*")
 
 
+@pytest.mark.integration
 def test_folder_after_a_space_is_not_taken_for_pytests_root(tmp_path: Path) -> None:
     """In a process of its own, without a path to tests, as a user types it."""
     write(tmp_path / "a.json", etcd(complete()))

@@ -178,6 +178,7 @@ def test_a_second_attempt_is_no_pass(content: object, run: Run, pytester: pytest
     "distribution",
     ["load", *(pytest.param(name, marks=pytest.mark.integration) for name in ("loadscope", "worksteal", "each", "no"))],
 )
+@pytest.mark.integration
 def test_workers_agree(distribution: str, run: Run, pytester: pytest.Pytester) -> None:
     (pytester.path / "dumps" / "b.json").write_text("{")
     options = ["--testdata=dumps", "--reference=ref.json", "-n", "2", f"--dist={distribution}"]

@@ -90,6 +90,7 @@ def test_contract_in_a_cycle_is_found_from_each_of_its_spans() -> None:
     assert [ancestors.contract(spans[TRACE][one]) for one in (ROOT, CALL, SERVER)] == ["contract.Get"] * 3
 
 
+@pytest.mark.integration
 def test_walks_of_many_calls_share_a_long_chain() -> None:
     """Walked anew by each call, these 100,000 calls would take five billion steps."""
     length = 100_000
