@@ -53,8 +53,9 @@ EXPECTATIONS = (
     FindingKind(
         CALL_NOT_RECORDED,
         '"METHOD" method was called N times, but no call was recorded',
-        "its server spans are in the dump, the spans below them that hold the arguments are not",
-        "download again, without a limit of traces or spans (python -m etcd_coverage.jaeger); "
+        "its server spans are in the dump, the spans below them that hold the arguments are not; if so of every "
+        "method, etcd is 3.6 or older, which writes none",
+        "trace etcd 3.7 or newer; download again, without a limit of traces or spans (python -m etcd_coverage.jaeger); "
         "an etcd that was killed, a sampler or a full exporter queue lose spans too",
     ),
     FindingKind(
