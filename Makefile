@@ -5,7 +5,7 @@ VENV := .venv/.installed
 # Percent of the lines of etcd_coverage/ that the default suite runs; the rest is run by integration tests.
 FLOOR := 97
 TOOLS := .tools/bin
-SHELL_SCRIPTS = .ci/run $(wildcard *.sh patches/kubernetes/*.sh tools/*.sh tools/*/*.sh) $(wildcard meta_tests/doubles/*)
+SHELL_SCRIPTS = .ci/run $(wildcard *.sh patches/kubernetes/*.sh tools/*.sh tools/*/*.sh) $(filter-out %.py,$(wildcard meta_tests/doubles/*))
 
 .DEFAULT_GOAL := coverage
 # They would take git, make and cd to other places than they are sent to.
