@@ -9,7 +9,6 @@ Changes that leave the behaviour as it is are listed in tools/equivalent_mutants
 from __future__ import annotations
 
 import argparse
-import ast
 import contextlib
 import gc
 import importlib.machinery
