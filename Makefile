@@ -121,7 +121,7 @@ wheels: $(VENV)  ## try the wheel on every Python that is here, each in an empty
 	$(BIN)/python tools/wheels.py
 
 mutants: $(VENV)  ## change the source in small ways and report what no test notices; takes an hour, ARGS="MODULE..." less
-	$(BIN)/python tools/mutants.py $(ARGS)
+	$(BIN)/python -m tools.mutants $(ARGS)
 
 bench: $(VENV)  ## time the suite against json.load; takes some minutes
 	$(BIN)/python -m benchmarks.bench

@@ -30,6 +30,12 @@ PUT = {
     "success_first_key": POD,
     "success_first_lease": 0,
 }
+# What no row of the reference expects, whatever rows a contributor adds: etcd has no such method, no key of Kubernetes is
+# one letter, and none reads 77 objects of one key, or its keys alone and their number at once.
+NO_SUCH_METHOD = "etcdserverpb.KV/NoSuchMethod"
+UNEXPECTED_KEY = "k"
+UNEXPECTED_RANGE = GET | {"limit": 77, "count_only": True, "keys_only": True}
+UNEXPECTED_RANGE_STREAM = GET | {"limit": 77, "rev": 5}
 WATCH_PODS = {"key": "/registry/pods/", "range_end": "/registry/pods0", "start_rev": 7, "prev_kv": True}
 
 

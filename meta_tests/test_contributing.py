@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -58,3 +59,28 @@ def test_snippet_is_judged_in_a_copy_of_the_reference(kind: str, tmp_path: Path)
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"\d+ passed", done.stdout)
+
+
+@pytest.mark.integration
+def test_a_row_of_each_kind_needs_no_edit_but_the_documented_commands(tmp_path: Path) -> None:
+    """In a whole copy: the rows, the commands after a new row, then the default suite."""
+    (documented,) = re.findall(r"After a new row, .*?```\nmake (.*?)\nmake check test\n```", CONTRIBUTING, re.DOTALL)
+    project = tmp_path / "copy"
+    ignored = shutil.ignore_patterns(
+        ".git", ".venv", ".tools", "logs", "build", "*.egg-info", ".*_cache", "__pycache__"
+    )
+    shutil.copytree(ROOT, project, ignore=ignored)
+    (project / ".venv").symlink_to(Path(sys.prefix))
+    paste(project, *SNIPPETS.values())
+    environment = os.environ | {"PYTHONPATH": str(project)}
+    environment.pop("PYTEST_ADDOPTS", None)
+    # .venv is taken as it is, however new the copied files are.
+    as_it_is = ["--old-file=pyproject.toml", "--old-file=constraints.txt", "--old-file=.venv/.installed"]
+    options = "ARGS=-q -p no:cacheprovider --deselect=meta_tests/test_contributing.py"
+    for target in (*documented.split(), "test"):
+        done = subprocess.run(
+            ["make", *as_it_is, target, options],
+            cwd=project, env=environment, capture_output=True, text=True, check=False, timeout=1800,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
+    assert "Maintenance/HashKV" in (project / "README.md").read_text(encoding="utf-8")

@@ -19,7 +19,20 @@ from etcd_coverage.judging.reference_rows import attributes_of, python_dict, row
 from etcd_coverage.judging.usage import Example, Finding, Origin, OtherOrigins
 from etcd_coverage.reports import terminal
 from etcd_coverage.reports.finding_details import show_command
-from meta_tests.builder import GET, PUT, RANGE, TRACE, TXN, WATCH, call, complete, etcd, write
+from meta_tests.builder import (
+    NO_SUCH_METHOD,
+    PUT,
+    RANGE,
+    TRACE,
+    TXN,
+    UNEXPECTED_RANGE,
+    WATCH,
+    call,
+    complete,
+    etcd,
+    write,
+)
+from meta_tests.go_original import its_rows_alone
 
 if TYPE_CHECKING:
     from etcd_coverage.attributes import Attributes
@@ -71,14 +84,16 @@ def test_failure_names_origins_attributes_command_and_row(tmp_path: Path) -> Non
 
 
 def test_dump_without_requests_names_service_and_topmost_span() -> None:
-    usage = judge(DUMPS / "robustness.json.gz")
+    with its_rows_alone():
+        usage = judge(DUMPS / "robustness.json.gz")
     text = terminal.failure_text(usage.findings)
     assert "    2 calls, from etcd/etcdserverpb.KV/Put (2)\n" in text
     assert "    155 calls, from etcd/etcdserverpb.KV/Range (155)\n" in text
 
 
 def test_row_is_shown_once_for_findings_that_it_would_expect(tmp_path: Path) -> None:
-    calls = [one for number in (1, 2) for one in call(number, RANGE, {"range_begin": f"/registry/pods/a{number}/b/"})]
+    keys = [UNEXPECTED_RANGE | {"range_begin": f"/registry/pods/a{number}/b/"} for number in (1, 2)]
+    calls = [one for number, arguments in enumerate(keys) for one in call(number, RANGE, arguments)]
     usage = judge(write(tmp_path / "dump.json", etcd(calls)))
     text = terminal.failure_text([one for one in usage.findings if one.id.startswith("new")])
     assert text.count("New call pattern detected") == 2
@@ -95,7 +110,7 @@ def test_command_is_left_out_where_it_would_not_work(ids: tuple[str, str]) -> No
 def test_command_works_when_copied(tmp_path: Path) -> None:
     folder = tmp_path / "it's a folder"
     folder.mkdir()
-    path = write(folder / "dump.json.gz", etcd(complete(), call(9, RANGE, GET | {"limit": 0})))
+    path = write(folder / "dump.json.gz", etcd(complete(), call(9, RANGE, UNEXPECTED_RANGE)))
     (finding,) = judge(path).findings
     text = terminal.failure_text([finding], dump=str(path))
     (command,) = re.findall(r"see it: (.*)", text)
@@ -110,12 +125,11 @@ def test_command_works_when_copied(tmp_path: Path) -> None:
     assert "range (INTERNAL, span 00000009000000bb) <== etcd call KV/Range unknown" in shown.stdout
 
 
-PUT_METHOD = "etcdserverpb.KV/Put"
 UNEXPECTED = [
-    *call(20, PUT_METHOD, {"key": "a"}),
+    *call(20, NO_SUCH_METHOD, {"key": "a"}),
     *call(21, RANGE, {"range_begin": "/registry/pods/a/b/c/d", "limit": 1}),
     *call(22, RANGE, {"range_begin": "/registry/nodes/a/b/c", "limit": 1}),
-    *call(23, RANGE, GET | {"limit": 0, "keys_only": True}),
+    *call(23, RANGE, UNEXPECTED_RANGE),
     *call(24, TXN, DELETE_ALL),
     *call(25, WATCH, {"key": '\x00"\\', "start_rev": 3, "progress_notify": True}),
 ]

@@ -152,9 +152,9 @@ def test_number_of_calls() -> None:
 
 def test_method_names() -> None:
     assert gates.method_names("KV/Txn, etcdserverpb.KV/Range,KV/Txn") == (TXN, RANGE)
-    for text in ("", "KV/Put", "KV/Txn,", "Lease/LeaseGrant"):
+    for text in ("", "KV/NoSuchMethod", "KV/Txn,", "Lease/LeaseGrant"):
         with pytest.raises(
-            ValueError, match="is no method with call patterns: KV/Range, KV/RangeStream, KV/Txn, KV/Com"
+            ValueError, match=r"is no method with call patterns: .*KV/Range, KV/RangeStream, KV/Txn, KV/Com"
         ):
             gates.method_names(text)
 
@@ -295,7 +295,7 @@ def test_gaps_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fields", "line"),
     [
-        ({"method": "KV/Put"}, "[[gap]] number 1: no method 'KV/Put', but KV/Range, KV/RangeStream"),
+        ({"method": "KV/NoSuchMethod"}, "[[gap]] number 1: no method 'KV/NoSuchMethod', but *KV/Range, KV/RangeStream"),
         ({"shape": "Get"}, "[[gap]] number 1: KV/Range has no call pattern as in 'Get': Healthcheck, Compaction, Get"),
         ({"shape": "Put()"}, "[[gap]] number 1: KV/Range has no call pattern as in 'Put()'"),
         ({"shape": "Get(lease)"}, "[[gap]] number 1: KV/Range has no arg 'lease', but countOnly, keysOnly"),
@@ -314,7 +314,9 @@ def test_gaps_are_read(tmp_path: Path) -> None:
 def test_wrong_gap_is_one_line(tmp_path: Path, fields: dict[str, object], line: str) -> None:
     with pytest.raises(GapsError) as error:
         known_gaps.read_gaps(write_gaps(tmp_path / "gaps.toml", **fields))
-    assert str(error.value).startswith(line)
+    start, _, inside = line.partition("*")
+    assert str(error.value).startswith(start)
+    assert inside in str(error.value)
     assert "\n" not in str(error.value)
 
 

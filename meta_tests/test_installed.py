@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from meta_tests.builder import GET, RANGE, call, complete, etcd, write
+from meta_tests.builder import GET, RANGE, UNEXPECTED_KEY, call, complete, etcd, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.integration
 
 ROOT = Path(__file__).parents[1]
 SUITE = ("pytest", "--pyargs", "etcd_coverage.suite")
-ODD = [*complete(), *call(8, RANGE, GET | {"range_begin": "k"})]
+ODD = [*complete(), *call(8, RANGE, GET | {"range_begin": UNEXPECTED_KEY})]
 AGAIN = ("pytest-rerunfailures", "flaky", "pytest-repeat", "pytest-randomly")
 
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from etcd_coverage.judging.usage import Finding, Lease, Usage
@@ -313,6 +313,7 @@ PRINTABLE = st.characters(exclude_categories=["C", "Z"]) | st.just(" ")
 
 
 @given(st.text(PRINTABLE, max_size=60) | st.text("|`\\<&*_[]() a", max_size=20))
+@settings(deadline=None)
 def test_any_text_is_read_back_from_a_cell(text: str) -> None:
     usage = Usage(leases=[*EXPECTED.leases, Lease(key_pattern=text, uses=1, ttl_seconds=1, calls=1)])
     leases = markdown_tables(markdown.markdown(Report(usages={"a": usage})))[-1]

@@ -71,7 +71,8 @@ def markdown_table(made: Made, first: str, number: int) -> list[Cells]:
 
 def test_both_are_dumps_that_show_something(made: Made) -> None:
     assert all(not one["findings"] for one in made.dumps.values())
-    assert [len(one["rows"]) for one in made.dumps.values()] == [56, 56]
+    # As many at least as of the reference without further rows.
+    assert all(len(one["rows"]) >= 56 for one in made.dumps.values())
     assert {one["status"] for one in made.compared["rows"]} == {"missing", "covered", "new"}
 
 

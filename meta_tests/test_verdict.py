@@ -13,7 +13,7 @@ import pytest
 
 from etcd_coverage.comparing import saved
 from etcd_coverage.judging.judge import judge
-from meta_tests.builder import GET, RANGE, call, complete, etcd, write
+from meta_tests.builder import GET, RANGE, UNEXPECTED_KEY, call, complete, etcd, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 TESTS = [ROOT / "tests" / "test_interface_use.py", ROOT / "tests" / "test_coverage.py"]
 OTHER = ROOT / "tests" / "test_sort.py"
-ODD = [*complete(), *call(8, RANGE, GET | {"range_begin": "k"})]
+ODD = [*complete(), *call(8, RANGE, GET | {"range_begin": UNEXPECTED_KEY})]
 
 
 @pytest.fixture

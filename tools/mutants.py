@@ -1,163 +1,235 @@
 """Changes the source in small ways, one at a time, and reports each change that no test notices.
 
-``python tools/mutants.py [--most N] [MODULE...]`` tries N changes of each module of judging/, comparing/, dumps/, or of
-the modules named, drawn with a fixed seed: on a copy of the project, by the tests that run the changed line.
+``python -m tools.mutants [--most N] [MODULE...]`` tries every change of judging/, comparing/, dumps/, or of the modules
+named, or N drawn with a fixed seed. The tests are collected once, in a copy of the project; each change is made in a
+process forked from there, which runs the tests that run the changed line, the quickest first, until one fails.
+Changes that leave the behaviour as it is are listed in tools/equivalent_mutants.toml, with the reason.
 """
 
 from __future__ import annotations
 
 import argparse
-import ast
-import copy
+import contextlib
+import gc
+import importlib.machinery
+import json
 import os
 import random
+import resource
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-from collections import Counter, defaultdict
+import time
+import tomllib
+from collections import Counter
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from types import CodeType, FunctionType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-# What the tests import, so that each child finds it imported; nothing of the project itself, which is changed.
 import coverage
 import hypothesis
-import jsonschema
-import msgspec
 import pytest
+from _pytest.runner import runtestprotocol
+
+from tools.mutations import Mutant, mutants
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 ROOT = Path(__file__).parents[1]
+EQUIVALENT = ROOT / "tools" / "equivalent_mutants.toml"
 ROOMS = ("judging", "comparing", "dumps")
-# The tests of these rooms that take seconds, not those that run the suite or a server.
+# The tests of these rooms that take seconds, not those that run the suite, a command or a server.
 TESTS = [
     *(f"tests/test_{name}.py" for name in ("contract", "key_pattern", "matchers", "reference", "sort")),
     *(
         f"meta_tests/test_{name}.py"
         for name in (
-            "classify", "compare", "data_quality", "gates", "golden", "maps", "otlp", "saved", "second_implementation",
-            "unseen", "usage",
+            "advise", "callers", "classify", "compare", "data_quality", "finding_details", "gates", "golden", "maps",
+            "origins", "otlp", "saved", "second_implementation", "spelling", "unknown_keys", "unseen", "usage",
         )
     ),
 ]  # fmt: skip
-OPTIONS = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not integration"]
-TIMEOUT_SECONDS = 120
-_PRELOADED = (hypothesis, jsonschema, msgspec)
+# -s: a forked process must not write into what the tests' process captures.
+OPTIONS = ["-q", "-s", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not integration"]
+MOST_CPU_SECONDS, MOST_SECONDS, MOST_BYTES = 30, 300, 4 << 30
+"""Limits of the tests of one change, which may have made an endless loop; what reaches one is noticed."""
+_NAME = "mutants-lines"
 
 
-class Change(NamedTuple):
-    """What is to be changed about a node: its field, or the item ``at`` of that list, becomes ``value``."""
+class Timed(NamedTuple):
+    """Which tests run each line, by the module's path in the project, and how long each test takes."""
 
-    text: str
-    field: str
-    at: int | None
-    value: object
+    by_line: dict[str, dict[int, set[str]]]
+    seconds: dict[str, float]
 
-    def make(self, node: ast.AST) -> None:
-        """Make the change in place."""
-        if self.at is None:
-            setattr(node, self.field, self.value)
-        elif self.value is None:
-            del getattr(node, self.field)[self.at]
-        else:
-            getattr(node, self.field)[self.at] = self.value
-
-
-class Mutant(NamedTuple):
-    """One change: where, what, and the module's source without it and with it."""
-
-    path: Path
-    line: int
-    text: str
-    original: str
-    source: str
+    def tests(self, mutant: Mutant, budget: float) -> list[str]:
+        """Return the tests that run the changed lines, the quickest first, those that fit into ``budget`` seconds."""
+        lines = self.by_line.get(str(mutant.path), {})
+        everywhere: Iterable[int] = lines
+        for places in (mutant.lines, mutant.function or ()) if mutant.function else (everywhere,):
+            if found := set().union(*(lines.get(line, ()) for line in places)):
+                break
+        chosen: list[str] = []
+        for test in sorted(found, key=lambda name: (self.seconds.get(name, 0), name)):
+            budget -= self.seconds.get(test, 0)
+            if chosen and budget < 0:
+                break
+            chosen.append(test)
+        return chosen
 
 
-_SWAPPED: dict[type[ast.AST], type[ast.AST]] = {
-    ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt,
-    ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
-    ast.And: ast.Or, ast.Or: ast.And, ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add,
-}  # fmt: skip
-_REMOVABLE = (ast.Expr, ast.AugAssign, ast.Assign, ast.Raise, ast.Continue, ast.Break)
+class _Durations:
+    def __init__(self) -> None:
+        self.seconds: Counter[str] = Counter()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self.seconds[report.nodeid] += report.duration  # type: ignore[assignment]
 
 
-def changes(node: ast.AST) -> Iterator[Change]:
-    """Yield the changes of a node and of the statements right in it."""
-    if isinstance(node, ast.Compare):
-        for at, operator in enumerate(node.ops):
-            if new := _SWAPPED.get(type(operator)):
-                yield Change(_swap(operator, new), "ops", at, new())
-    elif isinstance(node, (ast.BoolOp, ast.BinOp)):
-        if new := _SWAPPED.get(type(node.op)):
-            yield Change(_swap(node.op, new), "op", None, new())
-    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        yield Change("without not", "operand", None, ast.UnaryOp(ast.Not(), node.operand))
-    elif isinstance(node, (ast.If, ast.IfExp)):
-        yield from (Change(f"if {value}", "test", None, ast.Constant(value)) for value in (True, False))
-    elif isinstance(node, ast.comprehension):
-        yield from (Change("without a condition", "ifs", at, None) for at in range(len(node.ifs)))
-    elif isinstance(node, ast.Constant):
-        if (other := _other_value(node.value)) is not None:
-            yield Change(f"{node.value!r} -> {other!r}", "value", None, other)
-    elif isinstance(node, ast.Return):
-        if node.value is not None and not (isinstance(node.value, ast.Constant) and node.value.value is None):
-            yield Change("return None", "value", None, ast.Constant(None))
-    elif isinstance(node, ast.FunctionDef):
-        for at, decorator in enumerate(node.decorator_list):
-            if ast.unparse(decorator) not in ("property", "abstractmethod", "contextlib.contextmanager"):
-                yield Change(f"without @{ast.unparse(decorator)}", "decorator_list", at, None)
-    for field in ("body", "orelse", "finalbody"):
-        body = getattr(node, field, None)
-        if isinstance(body, list) and not isinstance(node, (ast.Module, ast.ClassDef)):
-            for at, statement in enumerate(body):
-                if isinstance(statement, _REMOVABLE) and not _is_docstring(statement):
-                    yield Change(f"without {ast.unparse(statement).splitlines()[0][:60]}", field, at, ast.Pass())
+def _measure(project: Path) -> Timed:
+    """Run the tests unchanged, in a process of their own."""
+    data = project / f"{_NAME}.coverage"
+    arguments = [*OPTIONS, "--cov=etcd_coverage", "--cov-context=test", "--cov-report=", *TESTS]
+    code = (
+        "import json, pathlib, sys, pytest; from tools.mutants import _Durations; made = _Durations(); "
+        f"code = pytest.main({arguments!r}, plugins=[made]); "
+        f"pathlib.Path('{_NAME}.json').write_text(json.dumps(made.seconds)); sys.exit(code)"
+    )
+    environment = os.environ | {"PYTHONPATH": str(project), "COVERAGE_FILE": str(data)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=project, env=environment, capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        sys.exit(f"the tests fail without any change:\n{done.stdout[-3000:]}{done.stderr[-1000:]}")
+    lines = coverage.CoverageData(basename=str(data))
+    lines.read()
+    by_line = {
+        str(Path(file).relative_to(project)): {
+            line: {context.partition("|")[0] for context in contexts if context}
+            for line, contexts in lines.contexts_by_lineno(file).items()
+        }
+        for file in lines.measured_files()
+    }
+    return Timed(by_line, json.loads((project / f"{_NAME}.json").read_text()))
 
 
-def _swap(old: ast.AST, new: type[ast.AST]) -> str:
-    return f"{type(old).__name__} -> {new.__name__}"
+def _functions(code: CodeType) -> Iterator[CodeType]:
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield inner
+            yield from _functions(inner)
 
 
-def _other_value(value: object) -> object:
-    if isinstance(value, bool):
-        return not value
-    if isinstance(value, int):
-        return value + 1
-    # Not sentences: their words are no behaviour.
-    if isinstance(value, str) and value and " " not in value:
-        return f"{value}?"
-    return None
+def _replace(mutant: Mutant) -> None:
+    """Give each function of the module, wherever it is used, its changed code."""
+    path = str(mutant.path.resolve())
+    changed = compile(mutant.tree(), path, "exec", dont_inherit=True)
+    codes = {(code.co_qualname, code.co_firstlineno): code for code in _functions(changed)}
+    for function in gc.get_objects():
+        if isinstance(function, FunctionType) and function.__code__.co_filename == path:
+            code = codes[function.__code__.co_qualname, function.__code__.co_firstlineno]
+            function.__code__ = code
 
 
-def _is_docstring(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+def _import_again(mutant: Mutant) -> None:
+    """Let the next import of the project find the module changed."""
+    path = str(mutant.path.resolve())
+    original = importlib.machinery.SourceFileLoader.get_code
+
+    def get_code(loader: Any, fullname: str) -> CodeType | None:
+        if loader.get_filename(fullname) == path:
+            return compile(mutant.tree(), path, "exec", dont_inherit=True)
+        return original(loader, fullname)
+
+    importlib.machinery.SourceFileLoader.get_code = get_code  # type: ignore[method-assign, assignment]
+    for name in list(sys.modules):
+        if name.partition(".")[0] in ("etcd_coverage", "tests", "meta_tests", "conftest"):
+            del sys.modules[name]
 
 
-def mutants(path: Path) -> list[Mutant]:
-    """Return every change of the module."""
-    original = path.read_text()
-    tree = ast.parse(original)
-    skipped = set()
-    for node in ast.walk(tree):
-        parts = [getattr(node, "annotation", None), getattr(node, "returns", None)]
-        is_for_types = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-        if is_for_types or (isinstance(node, ast.Expr) and _is_docstring(node)):
-            parts.append(node)
-        skipped |= {id(inner) for part in parts if isinstance(part, ast.AST) for inner in ast.walk(part)}
-    found = []
-    line = 1
-    for number, node in enumerate(ast.walk(tree)):
-        if id(node) in skipped:
-            continue
-        for change in changes(node):
-            changed = copy.deepcopy(tree)
-            change.make(next(inner for at, inner in enumerate(ast.walk(changed)) if at == number))
-            line = getattr(node, "lineno", line)
-            found.append(Mutant(path, line, change.text, original, ast.unparse(ast.fix_missing_locations(changed))))
-    return found
+class Trials:
+    """Tries each change when the tests have been collected; a plugin of pytest, which runs none itself."""
+
+    def __init__(self, tried: list[Mutant], timed: Timed, jobs: int, budget: float) -> None:
+        self.tried = tried
+        self.timed = timed
+        self.jobs = jobs
+        self.budget = budget
+        self.unnoticed: list[tuple[Mutant, bool]] = []
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Fill ``unnoticed``: each change that no test notices, and whether one ran the line at all."""
+        items = {item.nodeid: item for item in session.items}
+        session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
+        running: dict[int, Mutant] = {}
+        waiting = list(self.tried)
+        started, done = time.monotonic(), 0
+        while waiting or running:
+            if waiting and len(running) < self.jobs:
+                mutant = waiting.pop(0)
+                if tests := self.timed.tests(mutant, self.budget):
+                    running[self._start(mutant, [items[test] for test in tests])] = mutant
+                else:
+                    self.unnoticed.append((mutant, False))
+                    continue
+            if len(running) == self.jobs or not waiting:
+                child, status = os.wait()
+                mutant = running.pop(child)
+                done += 1
+                if status == 0:
+                    self.unnoticed.append((mutant, True))
+                    print(f"{mutant.path}:{mutant.line}: {mutant.change.text}", flush=True)
+                if done % 100 == 0:
+                    print(f"... {done} of {len(self.tried)}, {time.monotonic() - started:.0f} s", flush=True)
+        return True
+
+    def _start(self, mutant: Mutant, items: list[pytest.Item]) -> int:
+        """Fork a process that ends with 0 if the tests pass; return its id."""
+        if child := os.fork():
+            return child
+        failed = True
+        try:
+            signal.alarm(MOST_SECONDS)
+            resource.setrlimit(resource.RLIMIT_CPU, (MOST_CPU_SECONDS, MOST_CPU_SECONDS))
+            resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            nothing = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nothing, 1)
+            os.dup2(nothing, 2)
+            failed = _fails(mutant, items)
+        finally:
+            os._exit(failed)
+
+
+def _fails(mutant: Mutant, items: list[pytest.Item]) -> bool:
+    if mutant.function:
+        # A change that needs other variables from around a function is imported.
+        with contextlib.suppress(ValueError):
+            _replace(mutant)
+            return any(
+                report.failed
+                for item, following in pairwise([*items, None])
+                if item
+                for report in runtestprotocol(item, log=False, nextitem=following)
+            )
+    _import_again(mutant)
+    return pytest.main([*OPTIONS, "-x", *(item.nodeid for item in items)]) != pytest.ExitCode.OK
+
+
+def equivalents() -> dict[tuple[str, str, str], str]:
+    """Return why each change listed leaves the behaviour as it is, by module, text of the line, and change."""
+    listed = tomllib.loads(EQUIVALENT.read_text(encoding="utf-8"))["mutant"]
+    return {(one["module"], one["line"], change): one["reason"] for one in listed for change in one["changes"]}
+
+
+def key(mutant: Mutant) -> tuple[str, str, str]:
+    """Return by what a change is listed as equivalent."""
+    text = mutant.path.read_text(encoding="utf-8").splitlines()[mutant.line - 1].strip()
+    return str(mutant.path), text, mutant.change.text
 
 
 def _copy_of_project(folder: Path) -> Path:
@@ -169,109 +241,55 @@ def _copy_of_project(folder: Path) -> Path:
     return folder
 
 
-def _tests_by_line(project: Path) -> dict[str, dict[int, list[str]]]:
-    """Run the tests unchanged; return which of them run each line, by the module's path in the project."""
-    data = project / "lines.coverage"
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        *OPTIONS,
-        "--cov=etcd_coverage",
-        "--cov-context=test",
-        "--cov-report=",
-        *TESTS,
-    ]
-    environment = os.environ | {"PYTHONPATH": str(project), "COVERAGE_FILE": str(data)}
-    done = subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        sys.exit(f"the tests fail without any change:\n{done.stdout[-3000:]}")
-    lines = coverage.CoverageData(basename=str(data))
-    lines.read()
-    return {
-        str(Path(file).relative_to(project)): {
-            line: sorted({context.partition("|")[0] for context in contexts if context})
-            for line, contexts in lines.contexts_by_lineno(file).items()
-        }
-        for file in lines.measured_files()
-    }
-
-
-def _run_tests(project: Path, tests: list[str]) -> int:
-    """Fork a process that ends with 0 if the tests pass; return its id."""
-    child = os.fork()
-    if child:
-        return child
-    signal.alarm(TIMEOUT_SECONDS)
-    os.chdir(project)
-    sys.path.insert(0, str(project))
-    with Path(os.devnull).open("w") as nothing:
-        os.dup2(nothing.fileno(), 1)
-        os.dup2(nothing.fileno(), 2)
-    os._exit(int(pytest.main([*OPTIONS, *tests])))
-
-
-def survivors(tried: list[Mutant], projects: list[Path]) -> Iterator[Mutant]:
-    """Yield the changes that no test notices, one project copy each at a time."""
-    by_line = _tests_by_line(projects[0])
-    print(f"{len(tried)} changes", flush=True)
-    free = list(projects)
-    running: dict[int, tuple[Mutant, Path]] = {}
-    waiting = list(tried)
-    while waiting or running:
-        if waiting and free:
-            mutant, project = waiting.pop(), free.pop()
-            name = str(mutant.path.relative_to(ROOT))
-            tests = by_line.get(name, {}).get(mutant.line) or TESTS
-            _write(project / name, mutant.source)
-            running[_run_tests(project, tests)] = (mutant, project)
-            continue
-        child, status = os.wait()
-        mutant, project = running.pop(child)
-        name = str(mutant.path.relative_to(ROOT))
-        _write(project / name, mutant.original)
-        free.append(project)
-        if status == 0:
-            yield mutant
-
-
-def _write(path: Path, source: str) -> None:
-    path.write_text(source)
-    for compiled in path.parent.glob(f"__pycache__/{path.stem}.*"):
-        compiled.unlink()
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make mutants ARGS=...", description=__doc__)
+    parser.add_argument("modules", nargs="*", type=Path, metavar="MODULE")
+    parser.add_argument("--most", type=int, metavar="N", help="changes in total (default: all)")
+    parser.add_argument("--seed", type=int, default=1, help="of the draw and the order (default: %(default)s)")
+    parser.add_argument("--jobs", type=int, default=2, help="changes tried at once (default: %(default)s)")
+    parser.add_argument(
+        "--seconds", type=float, default=5, help="of the tests of a change, without it (default: %(default)s)"
+    )
+    return parser.parse_args()
 
 
 def main() -> int:
-    """Report the survivors; 1 if there is one."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("modules", nargs="*", type=Path, metavar="MODULE")
-    parser.add_argument(
-        "--most", type=int, default=25, metavar="N", help="changes of each module (default: %(default)s)"
-    )
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    given = parser.parse_args()
+    """Report the survivors; 1 if there is one that is not listed as equivalent."""
+    given = _options()
     package = ROOT / "etcd_coverage"
-    modules = [path.resolve() for path in given.modules] or [
-        path for room in ROOMS for path in sorted((package / room).glob("*.py")) if path.name != "__init__.py"
+    paths = [path.resolve() for path in given.modules] or [
+        path for room in ROOMS for path in sorted((package / room).glob("*.py"))
     ]
-    draw = random.Random(given.seed)
-    tried = []
-    for path in modules:
-        every = mutants(path)
-        tried += draw.sample(every, min(given.most, len(every)))
-    draw.shuffle(tried)
-    left: defaultdict[str, int] = defaultdict(int)
+    os.nice(10)
     with tempfile.TemporaryDirectory() as folder:
-        projects = [_copy_of_project(Path(folder).resolve() / str(number)) for number in range(given.jobs)]
-        for mutant in survivors(tried, projects):
-            name = str(mutant.path.relative_to(ROOT))
-            left[name] += 1
-            print(f"{name}:{mutant.line}: {mutant.text}", flush=True)
-    totals = Counter(str(mutant.path.relative_to(ROOT)) for mutant in tried)
-    for name, number in totals.items():
-        print(f"{name}: {left[name]} of {number} changes unnoticed")
-    return 1 if left else 0
+        project = _copy_of_project(Path(folder).resolve())
+        os.chdir(project)
+        tried = [mutant for path in paths for mutant in mutants(path.relative_to(ROOT))]
+        random.Random(given.seed).shuffle(tried)
+        known = equivalents()
+        listed = [mutant for mutant in tried if key(mutant) in known]
+        tried = [mutant for mutant in tried if key(mutant) not in known][: given.most]
+        print(f"{len(tried)} changes; {len(listed)} more are listed as equivalent", flush=True)
+        trials = Trials(tried, _measure(project), given.jobs, given.seconds)
+        sys.path.insert(0, str(project))
+        hypothesis.settings.register_profile("mutants", derandomize=True, database=None, deadline=None)
+        hypothesis.settings.load_profile("mutants")
+        if pytest.main([*OPTIONS, "--no-header", *TESTS], plugins=[trials]) != pytest.ExitCode.OK:
+            sys.exit("the tests were not collected")
+        _report(trials)
+    return 1 if trials.unnoticed else 0
+
+
+def _report(trials: Trials) -> None:
+    totals = Counter(str(mutant.path) for mutant in trials.tried)
+    left = Counter(str(mutant.path) for mutant, _ in trials.unnoticed)
+    for mutant, was_run in sorted(trials.unnoticed, key=lambda one: (str(one[0].path), one[0].line)):
+        where, text, change = key(mutant)
+        not_run = "" if was_run else " (no test runs it)"
+        print(f"{where}:{mutant.line}: {text}\n    {change}{not_run}")
+    for name in sorted(totals):
+        print(f"{name}: {left[name]} of {totals[name]} changes unnoticed")
+    print(f"{left.total()} of {totals.total()} changes unnoticed")
 
 
 if __name__ == "__main__":

@@ -43,6 +43,8 @@ def find(version: str) -> Path | None:
 def main() -> int:
     """Return 0 if the wheel judged the dump on every Python that is here, else 1."""
     failed = []
+    # What PYTHONPATH names would be taken for installed.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     with tempfile.TemporaryDirectory() as folder:
         here = Path(folder)
         wheels = here / "wheels"
@@ -54,14 +56,14 @@ def main() -> int:
             if python is None:
                 print(f"Python {version}: not here, not tried")
                 continue
-            environment = here / version
-            subprocess.run([str(python), "-m", "venv", str(environment)], check=True)
-            install = [str(environment / "bin" / "pip"), "install", "--quiet", "--disable-pip-version-check"]
-            subprocess.run([*install, "-c", str(ROOT / "constraints.txt"), str(wheel)], check=True)
+            binaries = here / version / "bin"
+            subprocess.run([str(python), "-m", "venv", str(here / version)], env=environment, check=True)
+            install = [str(binaries / "pip"), "install", "--quiet", "--disable-pip-version-check"]
+            subprocess.run([*install, "-c", str(ROOT / "constraints.txt"), str(wheel)], env=environment, check=True)
             empty = here / f"empty-{version}"
             empty.mkdir()
-            command = [str(environment / "bin" / "etcd-coverage"), str(DUMP)]
-            judged = subprocess.run(command, cwd=empty, capture_output=True, text=True, check=False)
+            command = [str(binaries / "etcd-coverage"), str(DUMP)]
+            judged = subprocess.run(command, cwd=empty, env=environment, capture_output=True, text=True, check=False)
             lines = judged.stdout.splitlines() or judged.stderr.splitlines() or [""]
             print(f"Python {version}: {lines[-1]}", flush=True)
             if judged.returncode:
