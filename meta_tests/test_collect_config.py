@@ -51,7 +51,8 @@ def go(folder: Path, *arguments: str, **environment: str) -> "subprocess.Complet
     return subprocess.run(
         ["go", *arguments],
         cwd=folder,
-        env=os.environ | environment,
+        # A release ahead may need a Go ahead, which the command fetches: https://go.dev/doc/toolchain
+        env=os.environ | {"GOTOOLCHAIN": "auto"} | environment,
         capture_output=True,
         text=True,
         timeout=1200,
