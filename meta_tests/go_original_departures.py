@@ -17,21 +17,17 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from msgspec import structs
-
-from etcd_coverage.judging.usage import Finding
 from meta_tests import builder
 from meta_tests.go_original_run import COLUMNS, EXPECTED_METHODS, LEASE_GRANT, Figures, Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from etcd_coverage.judging.usage import Row, Usage
+    from etcd_coverage.judging.usage import Usage
 
 JSON = dict[str, Any]
 
 RANGE_STREAM = "etcdserverpb.KV/RangeStream"
-WITHOUT_PREV_KV = "WatchWithoutPrevKV"
 NEW_KEY = "New key pattern detected: "
 
 
@@ -405,35 +401,7 @@ def _two_warnings(figures: Figures, usage: Usage) -> Figures:  # noqa: ARG001
     return replace(figures, warnings=[line for line in figures.warnings if known.fullmatch(line)])
 
 
-def without_later_patterns(usage: Usage) -> Usage:
-    """Return the usage with rows of call patterns that the original does not know, found as it finds them."""
-    rows, findings = [], list(usage.findings)
-    for row in usage.rows:
-        if row.call_pattern != WITHOUT_PREV_KV:
-            rows.append(row)
-            continue
-        rows.append(structs.replace(row, call_pattern=""))
-        values = [f"{arg}={str(arg in row.args).lower()}" for arg in COLUMNS[row.grpc_method]]
-        message = f"New call pattern detected: {row.grpc_method}(key={row.key_pattern},{','.join(values)})"
-        findings.append(Finding(id="new-call-pattern", grpc_method=row.grpc_method, message=message, count=row.calls))
-    rows.sort(key=lambda row: (row.grpc_method, row.key_pattern, row.call_pattern, _marks(row)))
-    return structs.replace(usage, rows=rows, findings=findings)
-
-
-def _marks(row: Row) -> str:
-    return "".join("X" if arg in row.args else " " for arg in COLUMNS[row.grpc_method])
-
-
 OUTPUT = (
-    OutputDeparture(
-        id=WITHOUT_PREV_KV,
-        reason="no release of the original knows the watches of Kubernetes 1.38 yet",
-        example=builder.etcd(
-            builder.call(1, builder.WATCH, builder.WATCH_PODS | {"prev_kv": False, "progress_notify": True})
-        ),
-        # Done to the usage, before its figures are taken.
-        as_original=lambda figures, _: figures,
-    ),
     OutputDeparture(
         id="range-stream",
         reason="no release of the original knows KV/RangeStream yet, which Kubernetes calls from 1.37 on",
@@ -606,8 +574,6 @@ def as_original_reads(dump: JSON) -> JSON:
 
 def as_original_reports(usage: Usage, but: str = "") -> Figures:
     """Return the suite's figures with every departure of output, but one, turned into the original's."""
-    if but != WITHOUT_PREV_KV:
-        usage = without_later_patterns(usage)
     figures = figures_of(usage)
     for departure in OUTPUT:
         if departure.id != but:
