@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from etcd_coverage.dumps.kinds import read_dump
@@ -331,6 +331,7 @@ generated_spans = st.integers(1, 7).flatmap(
 )
 
 
+@settings(deadline=None)
 @given(drawn=generated_spans, order=st.randoms(use_true_random=False))
 def test_generated_traces(tmp_path_factory: pytest.TempPathFactory, drawn: list[dict[str, Any]], order: Any) -> None:
     """Parents may be missing, of a cycle or the span itself; requests may stand above requests."""

@@ -66,6 +66,13 @@ class Span(Struct, gc=False):
         """Return the names of the events, in order."""
         raise NotImplementedError
 
+    def first_event(self, prefix: str) -> str:
+        """Return the name of the first event whose name starts with ``prefix``; empty without one."""
+        for name in self.event_names():
+            if name.startswith(prefix):
+                return name
+        return ""
+
     @abstractmethod
     def failed(self) -> bool:
         """Return whether the span's status is an error."""
