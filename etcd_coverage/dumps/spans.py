@@ -55,11 +55,11 @@ class Span(Struct, gc=False):
         return repr(self.attributes())
 
     def attributes_text(self) -> bytes:
-        """Return a text in which the keys of all attributes stand, if they are ASCII, or else a backslash.
+        """Return a text in which the keys of all attributes stand in quotes, if they are ASCII, or else a backslash.
 
         It is quicker to search than the attributes are to read.
         """
-        return "\n".join(self.attributes()).encode("ascii", "backslashreplace")
+        return "".join([f'"{key}"' for key in self.attributes()]).encode("ascii", "backslashreplace")
 
     @abstractmethod
     def event_names(self) -> list[str]:
