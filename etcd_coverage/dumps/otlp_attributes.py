@@ -58,7 +58,7 @@ def read(raw: Raw, span: Span, keys: frozenset[str] | None = None) -> Attributes
         text.count(b'"key"') != number
         or text.count(b'"value"') != number
         or text.count(b'Value"') != number
-        or b"\\u" in text
+        or (b"\\" in text and b"\\u" in text)
     ):
         loads(text, describe(span))
     return found

@@ -55,16 +55,23 @@ class Span(Struct, gc=False):
         return repr(self.attributes())
 
     def attributes_text(self) -> bytes:
-        """Return a text in which the keys of all attributes stand, if they are ASCII, or else a backslash.
+        """Return a text in which the keys of all attributes stand in quotes, if they are ASCII, or else a backslash.
 
         It is quicker to search than the attributes are to read.
         """
-        return "\n".join(self.attributes()).encode("ascii", "backslashreplace")
+        return "".join([f'"{key}"' for key in self.attributes()]).encode("ascii", "backslashreplace")
 
     @abstractmethod
     def event_names(self) -> list[str]:
         """Return the names of the events, in order."""
         raise NotImplementedError
+
+    def first_event(self, prefix: str) -> str:
+        """Return the name of the first event whose name starts with ``prefix``; empty without one."""
+        for name in self.event_names():
+            if name.startswith(prefix):
+                return name
+        return ""
 
     @abstractmethod
     def failed(self) -> bool:

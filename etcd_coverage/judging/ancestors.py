@@ -43,39 +43,42 @@ class Ancestors:
         contract_of, request_of, request_at = self._contract_of, self._request_of, self._requests.at
         contract: str | None = None
         request: Request | None = None
-        below_contract: list[Span] = []
-        below_request: list[Span] = []
+        path: list[Span] = []
+        above_contract = above_request = 0  # how many spans were passed until each was found
         check = FIRST_CHECK
         step: Span | None = span
-        last = span
         # Hardly any call shares the first steps with another, so that nothing is remembered of them. In a cycle, what
         # is topmost depends on where it is entered.
         alone = 0 if span.trace_id in self._with_cycle else ALONE
         while step is not None:
-            last = step
-            if contract is None and (alone or (contract := contract_of.get(id(step))) is None):
-                below_contract.append(step)
-                contract = own_contract(step)
-            if request is None and (alone or (request := request_of.get(id(step))) is None):
-                below_request.append(step)
-                request = request_at(step)
+            path.append(step)
+            if contract is None:
+                if alone or (contract := contract_of.get(id(step))) is None:
+                    contract = own_contract(step)
+                above_contract += 1
+            if request is None:
+                if alone or (request := request_of.get(id(step))) is None:
+                    request = request_at(step)
+                above_request += 1
             if contract is not None and request is not None:
                 break
             if alone:
                 alone -= 1
-            elif len(below_contract) == check or len(below_request) == check:
-                if is_cycle(below_contract) or is_cycle(below_request):
+            elif len(path) == check:
+                if is_cycle(path):
                     return self._in_a_cycle(span)
                 check *= 2
             step = parents.get(step.parent_span_id)
-        contract = contract or ""
         if request is None:
-            request = self._requests.by_itself(last)
-        if len(below_contract) > FEW:
-            contract_of.update(dict.fromkeys(map(id, below_contract), contract))
+            request = self._requests.by_itself(path[-1])
+        contract = contract or ""
+        if above_contract > FEW:
+            contract_of.update(dict.fromkeys(map(id, path[:above_contract]), contract))
         # A request has several calls, and each of them reaches it in few steps.
-        passed = below_request if len(below_request) > FEW else below_request[-1:]
-        request_of.update(dict.fromkeys(map(id, passed), request))
+        if above_request > FEW:
+            request_of.update(dict.fromkeys(map(id, path[:above_request]), request))
+        else:
+            request_of[id(path[above_request - 1])] = request
         return contract, request
 
     def _in_a_cycle(self, start: Span) -> tuple[str, Request]:
@@ -119,10 +122,7 @@ FIRST_CHECK = 64
 
 def own_contract(span: Span) -> str | None:
     """Return the name of the span's first contract event; None without one."""
-    for name in span.event_names():
-        if name.startswith(CONTRACT):
-            return name
-    return None
+    return span.first_event(CONTRACT) or None
 
 
 def is_cycle(path: list[Span]) -> bool:

@@ -19,7 +19,7 @@ from etcd_coverage.reference import GRPC_METHODS, SPECIAL_KEYS, SPECIAL_RESOURCE
 from etcd_coverage.text import escape
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from etcd_coverage.attributes import Attributes
     from etcd_coverage.judging.ancestors import Ancestors
@@ -93,25 +93,29 @@ _PATTERNS = every_pattern(SPECIAL_KEYS, SPECIAL_RESOURCES)
 
 
 def classify(
-    method: GrpcMethod, calls: Iterable[Call], patterns: KeyPatterns, ancestors: Ancestors, outcomes: Outcomes
+    method: GrpcMethod, calls: Sequence[Call], patterns: KeyPatterns, ancestors: Ancestors, outcomes: Outcomes
 ) -> tuple[list[Row], list[Finding]]:
     """Return the rows of one gRPC method in table order, and a finding for each row that nobody expected."""
     groups: dict[tuple[str, str, bool, tuple[str, ...]], _Group] = {}
+    group_of: dict[int, _Group] = {}  # by id(attributes): the calls keep them alive
     tests = [(arg.name, arg.is_set) for arg in method.args]
     order = [(pattern.name, pattern.matches) for pattern in method.call_patterns]
     for call in calls:
-        attributes = patterns.as_under_registry(method, call.attributes)
-        args = tuple([name for name, is_set in tests if is_set(attributes)])
-        call_pattern = ""
-        for name, matches in order:
-            if matches(attributes):
-                call_pattern = name
-                break
-        pattern, known = _pattern_of(method, call.attributes, patterns)
-        key = (pattern, call_pattern, known, args)
-        group = groups.get(key)
+        group = group_of.get(id(call.attributes))
         if group is None:
-            group = groups[key] = _Group(call)
+            attributes = patterns.as_under_registry(method, call.attributes)
+            args = tuple([name for name, is_set in tests if is_set(attributes)])
+            call_pattern = ""
+            for name, matches in order:
+                if matches(attributes):
+                    call_pattern = name
+                    break
+            pattern, known = _pattern_of(method, call.attributes, patterns)
+            key = (pattern, call_pattern, known, args)
+            group = groups.get(key)
+            if group is None:
+                group = groups[key] = _Group(call)
+            group_of[id(call.attributes)] = group
         group.calls += 1
         contract, request = ancestors.find(call.span)
         if contract:

@@ -85,12 +85,14 @@ def count_faulty_calls(spans: SpansMap, calls: Mapping[str, list[Call]], quality
     texts: dict[str, SpanCount] = {}
     for method, of_method in calls.items():
         typed = TYPED_ARGUMENTS.get(method, {})
+        known: dict[int, list[str]] = {}  # by id(attributes): the calls keep them alive
         for call in of_method:
             attributes = call.attributes
-            for name in typed:
-                # As `is_text`, without a call for each argument of each call.
-                if type(attributes.get(name)) is str:
-                    texts[name] = _one_more(texts.get(name), call.span)
+            names = known.get(id(attributes))
+            if names is None:
+                names = known[id(attributes)] = [name for name in typed if is_text(attributes, name)]
+            for name in names:
+                texts[name] = _one_more(texts.get(name), call.span)
     quality.text_arguments = dict(sorted(texts.items()))
 
 

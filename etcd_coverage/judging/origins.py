@@ -80,7 +80,7 @@ class Requests:
     def at(self, span: Span) -> Request | None:
         """Return the request that the span is; None if it is none."""
         text = span.attributes_text()
-        if b"verb" not in text and (span.kind != SERVER or b"http." not in text) and b"\\" not in text:
+        if b'"verb"' not in text and (span.kind != SERVER or b'"http.' not in text) and b"\\" not in text:
             return None
         found = span.some_attributes(_OF_REQUESTS).get
         verb, group, resource, subresource, agent = map(found, _PARTS)
@@ -141,7 +141,7 @@ _USER_AGENTS = ("user_agent.original", "http.user_agent")
 _PARTS = ("verb", "api-group", "resource", "subresource", "user-agent")
 _OF_REQUESTS = frozenset(_PARTS)
 _OF_METHODS = frozenset(_METHODS)
-_OF_ANSWERS = [(key, frozenset((key,))) for key in _STATUS_CODES]
+_OF_ANSWERS = [(key, f'"{key}"'.encode(), frozenset((key,))) for key in _STATUS_CODES]
 _OF_AGENTS = frozenset(_USER_AGENTS)
 
 
@@ -160,7 +160,8 @@ def _user_agent(span: Span) -> str:
 
 
 def _status_code(span: Span) -> int:
-    for key, keys in _OF_ANSWERS:
-        if code := get_int(span.some_attributes(keys), key):
+    text = span.attributes_text()
+    for key, name, keys in _OF_ANSWERS:
+        if (name in text or b"\\" in text) and (code := get_int(span.some_attributes(keys), key)):
             return code
     return 0

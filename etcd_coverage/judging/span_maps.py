@@ -14,7 +14,7 @@ from etcd_coverage.judging import losses
 from etcd_coverage.judging.server_spans import example_of, is_grpc_span
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Hashable, Iterable, Mapping
 
     from etcd_coverage.judging.usage import Quality
 
@@ -27,7 +27,10 @@ SpansMap = dict[str, dict[str, Span]]
 
 
 class Call(Struct, gc=False):
-    """One call of an etcd gRPC method: the child span of its server span, whose attributes are the arguments."""
+    """One call of an etcd gRPC method: the child span of its server span, whose attributes are the arguments.
+
+    Calls with equal arguments share one object: what depends on the arguments alone may be remembered by its id.
+    """
 
     span: Span
     attributes: Attributes
@@ -131,12 +134,18 @@ def calls_map(spans: SpansMap, grpc_spans: Mapping[str, list[Span]], quality: Qu
         for span in of_method:
             servers[span.trace_id][span.span_id] = span
     calls: defaultdict[str, list[Call]] = defaultdict(list)
+    # Of 22,000 calls of a long run 6,000 have attributes that no other has.
+    known: dict[Hashable, Attributes] = {}
     for trace_id, in_trace in servers.items():
         called = set()
         for span in spans[trace_id].values():
             parent = span.parent_span_id
             if parent in in_trace and span.span_id not in in_trace:
-                calls[in_trace[parent].name].append(Call(span, span.attributes()))
+                key = span.attributes_key()
+                attributes = known.get(key)
+                if attributes is None:
+                    attributes = known[key] = span.attributes()
+                calls[in_trace[parent].name].append(Call(span, attributes))
                 called.add(parent)
         if len(called) < len(in_trace):
             idle = [server for span_id, server in in_trace.items() if span_id not in called]
