@@ -9,6 +9,7 @@ from collections.abc import Callable
 from io import BufferedIOBase
 from typing import IO, cast
 
+from isal import igzip, igzip_lib
 from msgspec import Struct
 
 if sys.version_info >= (3, 14):
@@ -32,7 +33,8 @@ def _open_zstd(file: IO[bytes]) -> BufferedIOBase:
 
 
 def _open_gzip(file: IO[bytes]) -> BufferedIOBase:
-    return cast("BufferedIOBase", gzip.open(file))
+    # In a third of the time that gzip.open takes, which is a tenth of judging a large dump.
+    return cast("BufferedIOBase", igzip.open(file))  # type: ignore[no-untyped-call]
 
 
 class Compression(Struct, frozen=True):
@@ -53,7 +55,9 @@ COMPRESSIONS = (
     Compression("zstd", ZSTD_MAGIC, ".zst", _open_zstd),
 )
 
-BROKEN = (gzip.BadGzipFile, zlib.error, zstd.ZstdError)
+# Its stub takes the class for an instance of it.
+_ISAL_ERROR = cast("type[Exception]", igzip_lib.IsalError)
+BROKEN = (gzip.BadGzipFile, zlib.error, _ISAL_ERROR, zstd.ZstdError)
 """What reading raises for packed bytes that are damaged."""
 
 NOT_READ = {b"\xfd7zXZ": "xz", b"BZh": "bzip2", b"PK\x03\x04": "zip"}
