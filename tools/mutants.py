@@ -48,8 +48,10 @@ TESTS = [
     *(
         f"meta_tests/test_{name}.py"
         for name in (
-            "advise", "callers", "classify", "compare", "data_quality", "finding_details", "gates", "golden", "maps",
-            "origins", "otlp", "saved", "second_implementation", "spelling", "unknown_keys", "unseen", "usage",
+            "advise", "callers", "classify", "compare", "data_quality", "dump_files", "etcd_prefix", "finding_details",
+            "gates", "golden", "history", "kinds", "live_judge", "long_answers", "maps", "merge", "origins", "otlp",
+            "otlp_values", "parts", "releases", "saved", "second_implementation", "spelling", "unknown_keys", "unseen",
+            "usage",
         )
     ),
 ]  # fmt: skip
