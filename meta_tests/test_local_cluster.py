@@ -58,7 +58,7 @@ COMMAND = [str(PROJECT / "collect_local_traces.sh"), "--kubernetes", MINOR, "--m
 
 
 def test_a_dump_of_a_real_cluster_passes(tmp_path: Path) -> None:
-    dump = tmp_path / "dumps" / f"kubernetes-{MINOR}-local.json.gz"
+    dump = tmp_path / "dumps" / f"kubernetes-{MINOR}-local"
     dump.parent.mkdir()
     done = subprocess.run(COMMAND, env=environment(tmp_path, dump), capture_output=True, text=True, timeout=1800)
     assert done.returncode == 0, done.stderr + done.stdout
@@ -93,7 +93,7 @@ def test_a_dump_of_a_real_cluster_passes(tmp_path: Path) -> None:
 
 
 def test_an_interrupt_of_a_real_cluster_leaves_nothing(tmp_path: Path) -> None:
-    dump = tmp_path / "kubernetes.json"
+    dump = tmp_path / "kubernetes"
     log = tmp_path / "logs"
     process = subprocess.Popen(COMMAND, env=environment(tmp_path, dump), start_new_session=True)
     try:

@@ -171,7 +171,7 @@ def peak(url: str, target: Path, length: int) -> int:
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     # Else this would measure the download of less.
-    assert 0.9 * length < target.stat().st_size <= length + 100
+    assert 0.9 * length < target.stat().st_size < 1.1 * length
     return int(done.stdout.split()[-1]) << 10
 
 

@@ -145,7 +145,7 @@ def test_an_address_that_others_reach(tmp_path: Path) -> None:
 
 
 def test_what_nobody_expects_is_reported_while_it_receives(tmp_path: Path) -> None:
-    folder = tmp_path / "kubernetes-1.36"
+    folder = tmp_path / "kubernetes-1.37"
     with receiver(folder, "--judge") as (process, address):
         with sender(address) as exporter:
             exporter.send(CALLS)
