@@ -85,9 +85,12 @@ def sample(path: Path, output: Path, size: int = SIZE) -> tuple[int, int]:
     Returns how many traces it has, and how many the dump has; where the apiserver has traces, only those count. Raises
     `DumpError` if there is nothing to sample or the size is too small, OSError if a file cannot be read or written.
     """
+    alone = "samples are made of answers of Jaeger's API v3 alone"
+    if path.is_dir():
+        raise DumpError(f"is a dump in parts: {alone} (COLLECTOR=jaeger of make local-coverage)")
     data = content(path)
     if kind_of(data).read is not jaeger_v3.read:
-        raise DumpError(f"is {kind_of(data).name}: samples are made of answers of Jaeger's API v3 alone")
+        raise DumpError(f"is {kind_of(data).name}: {alone}")
     groups = _groups(data)
     if not groups:
         raise DumpError("has no calls of etcd: there is nothing to sample")

@@ -174,3 +174,9 @@ def test_an_unusual_spelling_is_refused(tmp_path: Path) -> None:
     )
     with pytest.raises(DumpError, match="is not spelled as Jaeger does it"):
         sample.sample(path, tmp_path / "sample.json")
+
+
+def test_a_dump_in_parts_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert sample.main([str(tmp_path), "-o", str(tmp_path / "sample.json")]) == 1
+    assert "is a dump in parts: samples are made of answers of Jaeger's API v3 alone" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
